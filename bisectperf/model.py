@@ -18,7 +18,7 @@ class Noun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Base of everything that is written to the journal or read from a recipe."""
 
 
-class Metric(Noun):
+class Metric(Noun, frozen=True, kw_only=True):
     """What is measured: `smallest_effect` is the fraction (0.03 = 3 %) below which a change is not worth a night."""
 
     name: str
@@ -28,7 +28,7 @@ class Metric(Noun):
     center: Literal["median", "trimmed", "upper-quartile", "minimum"] = "median"
 
 
-class Position(Noun):
+class Position(Noun, frozen=True, kw_only=True):
     """One place on the searched line: all neighbouring commits whose code is the same after patching.
 
     `commits[0]` introduced the code, so it is the one that is named; `onto` is set inside a merge, where the
@@ -49,14 +49,14 @@ class Position(Noun):
         return self.commits[0]
 
 
-class Line(Noun):
+class Line(Noun, frozen=True, kw_only=True):
     """Positions from the good end (index 0) to the bad end; `inside` names the merge that it lies within."""
 
     positions: tuple[Position, ...]
     inside: Sha | None = None
 
 
-class Plan(Noun):
+class Plan(Noun, frozen=True, kw_only=True):
     """What was asked for, fixed when the bisection starts."""
 
     mode: Literal["bisect", "compare"]
@@ -75,7 +75,7 @@ class Plan(Noun):
     launch_seconds: float = 60.0
 
 
-class Samples(Noun):
+class Samples(Noun, frozen=True, kw_only=True):
     """What one launch gave: the primary metric per repetition after warm-up, in the metric's own unit."""
 
     repetitions: tuple[float, ...]
@@ -85,7 +85,7 @@ class Samples(Noun):
     output_digest: str = ""
 
 
-class TreeProof(Noun):
+class TreeProof(Noun, frozen=True, kw_only=True):
     """The bytes on the host held against the tree that was meant; `problems` is empty when they agree."""
 
     expected: TreeId
@@ -96,7 +96,7 @@ class TreeProof(Noun):
     problems: tuple[str, ...] = ()
 
 
-class OriginProof(Noun):
+class OriginProof(Noun, frozen=True, kw_only=True):
     """Where the processes that served took their code from: pid -> package -> origin."""
 
     root: str
@@ -104,14 +104,14 @@ class OriginProof(Noun):
     problems: tuple[str, ...] = ()
 
 
-class HostFacts(Noun):
+class HostFacts(Noun, frozen=True, kw_only=True):
     """What the host was at one moment; whatever could not be asked is absent."""
 
     at: float
     facts: dict[str, str | float | list[str]]
 
 
-class Build(Noun):
+class Build(Noun, frozen=True, kw_only=True):
     """One build: `key` covers patched tree (what the build depends on), build recipe and toolchain."""
 
     key: BuildKey
@@ -121,7 +121,7 @@ class Build(Noun):
     cached: bool = False
 
 
-class Effect(Noun):
+class Effect(Noun, frozen=True, kw_only=True):
     """A ratio of two groups as a log: `value` > 0 is slower; `low` and `high` bound it with `level` probability."""
 
     value: float
@@ -133,14 +133,14 @@ class Effect(Noun):
 # -- verdicts -------------------------------------------------------------------------------------------------
 
 
-class Verdict(Noun, tag_field="verdict"):
+class Verdict(Noun, frozen=True, kw_only=True, tag_field="verdict"):
     """Base of all verdicts: `launches` counted, `assumed` in words."""
 
     launches: int
     assumed: tuple[str, ...] = ()
 
 
-class FirstBad(Verdict, tag="first-bad"):
+class FirstBad(Verdict, frozen=True, kw_only=True, tag="first-bad"):
     """One commit carries the change."""
 
     sha: Sha
@@ -150,7 +150,7 @@ class FirstBad(Verdict, tag="first-bad"):
     share: float | None = None
 
 
-class FirstBadAmong(Verdict, tag="first-bad-among"):
+class FirstBadAmong(Verdict, frozen=True, kw_only=True, tag="first-bad-among"):
     """One of these commits carries it; `why` says what could not part them."""
 
     commits: tuple[Sha, ...]
@@ -160,7 +160,7 @@ class FirstBadAmong(Verdict, tag="first-bad-among"):
     untestable: dict[Sha, str] = msgspec.field(default_factory=dict)
 
 
-class SeveralChanges(Verdict, tag="several-changes"):
+class SeveralChanges(Verdict, frozen=True, kw_only=True, tag="several-changes"):
     """More than one commit changed the level: each step with its share of the whole gap."""
 
     steps: tuple[FirstBad | FirstBadAmong, ...]
@@ -168,7 +168,7 @@ class SeveralChanges(Verdict, tag="several-changes"):
     unexplained: Effect | None = None
 
 
-class NotReproduced(Verdict, tag="not-reproduced"):
+class NotReproduced(Verdict, frozen=True, kw_only=True, tag="not-reproduced"):
     """The endpoints do not differ today by more than `largest` (a fraction, 95 %)."""
 
     posterior: float
@@ -176,7 +176,7 @@ class NotReproduced(Verdict, tag="not-reproduced"):
     effect: Effect
 
 
-class EnvironmentChanged(Verdict, tag="environment-changed"):
+class EnvironmentChanged(Verdict, frozen=True, kw_only=True, tag="environment-changed"):
     """The good end is slower today than it was known to be: `was` and `now` in the metric's unit."""
 
     was: float
@@ -185,7 +185,7 @@ class EnvironmentChanged(Verdict, tag="environment-changed"):
     differences: tuple[str, ...] = ()
 
 
-class Inconclusive(Verdict, tag="inconclusive"):
+class Inconclusive(Verdict, frozen=True, kw_only=True, tag="inconclusive"):
     """No answer: `why`, with what is left (commit -> probability) and what it would cost in seconds."""
 
     why: str
@@ -194,13 +194,13 @@ class Inconclusive(Verdict, tag="inconclusive"):
     cost_seconds: float | None = None
 
 
-class Faster(Verdict, tag="faster"):
+class Faster(Verdict, frozen=True, kw_only=True, tag="faster"):
     """The bad end measures faster than the good end: the question is the wrong way round."""
 
     effect: Effect
 
 
-class Compared(Verdict, tag="compared"):
+class Compared(Verdict, frozen=True, kw_only=True, tag="compared"):
     """Two revisions, interleaved: `answer` is yes (slower), no (inside the smallest effect) or undecided."""
 
     a: Sha
@@ -212,12 +212,5 @@ class Compared(Verdict, tag="compared"):
 
 
 AnyVerdict = (
-    FirstBad
-    | FirstBadAmong
-    | SeveralChanges
-    | NotReproduced
-    | EnvironmentChanged
-    | Inconclusive
-    | Faster
-    | Compared
+    FirstBad | FirstBadAmong | SeveralChanges | NotReproduced | EnvironmentChanged | Inconclusive | Faster | Compared
 )

@@ -1,0 +1,1 @@
+"""Machines: one primitive, several ways to reach them."""

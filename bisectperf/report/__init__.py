@@ -1,0 +1,1 @@
+"""Pure functions of the state: text, markdown, HTML, JSON."""

@@ -1,0 +1,1 @@
+"""Floats in, results out: numpy and scipy only, nothing of the package."""

@@ -1,0 +1,1 @@
+"""The recipe: what to build, launch and measure, as data."""
