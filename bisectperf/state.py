@@ -45,6 +45,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     started: float = 0.0
     seconds: dict[str, float] = msgspec.field(default_factory=dict)
     void: str = ""
+    void_kind: str = ""
     detail: str = ""
 
 
@@ -195,7 +196,7 @@ def _apply_to_launch(state: State, event: ev.AnyEvent) -> State:
                 seconds=event.seconds,
             )
         case ev.Voided(launch=launch):
-            return _update(state, launch, status="void", void=event.reason, detail=event.detail)
+            return _update(state, launch, status="void", void=event.reason, void_kind=event.kind, detail=event.detail)
         case _:
             return state
 
