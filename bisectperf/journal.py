@@ -87,11 +87,14 @@ def read(path: Path) -> list[AnyEvent]:
 class Journal:
     """A journal that is open for appending; one process at a time holds it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Take the lock of `folder` and repair a torn tail; raises `Locked` naming who holds it."""
+    def __init__(self, folder: Path, *, lock: Path | None = None) -> None:
+        """Take the lock (`folder`/lock, or one shared by several journals) and repair a torn tail.
+
+        Raises `Locked` naming the process that holds it.
+        """
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = folder / "journal.jsonl"
-        self._lock = _take_lock(folder / "lock")
+        self._lock = _take_lock(lock or folder / "lock")
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _sync_folder(folder)
@@ -159,10 +162,10 @@ def _take_lock(path: Path) -> int:
     return lock
 
 
-def holder(folder: Path) -> int | None:
-    """Return the pid of the process that holds the journal of `folder`, or None."""
+def holder(path: Path) -> int | None:
+    """Return the pid of the process that holds the lock file `path`, or None."""
     try:
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:

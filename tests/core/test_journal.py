@@ -54,13 +54,13 @@ def test_no_journal_says_how_to_begin(tmp_path):
 
 def test_a_second_process_is_told_whose_turn_it_is(tmp_path):
     with Journal(tmp_path):
-        assert holder(tmp_path) == os.getpid()
+        assert holder(tmp_path / "lock") == os.getpid()
         code = f"from pathlib import Path; from bisectperf.journal import Journal; Journal(Path({str(tmp_path)!r}))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert f"Locked: a bisection of this repository is running: process {os.getpid()}" in done.stderr
         with pytest.raises(Locked):
             Journal(tmp_path)
-    assert holder(tmp_path) is None
+    assert holder(tmp_path / "lock") is None
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, monkeypatch):

@@ -1,0 +1,5 @@
+"""`python -m bisectperf`."""
+
+from bisectperf.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""The loop: ask the core, do it, write down what happened, ask again."""

@@ -1,0 +1,202 @@
+"""The loop. It holds no state of its own: whatever it needs to know is in the journal."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from bisectperf import events as ev
+from bisectperf.errors import (
+    CommitUntestable,
+    HostUnavailable,
+    HostUnfit,
+    LaunchFlaky,
+    ProofFailed,
+)
+from bisectperf.journal import Journal
+from bisectperf.model import FirstBad, Line, Sha
+from bisectperf.search import Done, Measure, Wait, next_step, untestable_now
+from bisectperf.state import State, apply, fold
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BACKOFF = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+
+
+class Bench(Protocol):
+    """Whoever turns a step into facts."""
+
+    def measure(self, step: Measure, state: State) -> Iterator[ev.AnyEvent]:
+        """Yield the events of one launch, each a fact by the time it is yielded."""
+        ...
+
+    def inner_line(self, merge: Sha, parent: Sha) -> Line | None:
+        """Return the line inside `merge`, from `parent` to it, or None where there is nothing to part."""
+        ...
+
+
+class Watcher(Protocol):
+    """Whoever looks on: a screen, a log."""
+
+    def event(self, event: ev.AnyEvent, state: State) -> None:
+        """See one more fact, after it became durable."""
+        ...
+
+
+class Interrupted(Exception):  # noqa: N818 -- a request, not an error
+    """The user asked for an end."""
+
+
+class Loop:
+    """One run, driven until it is decided or stopped."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        bench: Bench,
+        watcher: Watcher,
+        *,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], None] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.bench = bench
+        self.watcher = watcher
+        self.clock = clock
+        self.stop = threading.Event()
+        self.pause = pause or self._pause
+        self.state = fold(journal)
+
+    def append(self, event: ev.AnyEvent) -> None:
+        """Make one fact durable, then let everyone see it."""
+        # A signal's exception between the write and its bookkeeping would leave half a line behind.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self.journal.append(event)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.state = apply(self.state, event)
+        self.watcher.event(event, self.state)
+
+    def run(self) -> State:
+        """Drive to a verdict and return the state; raises `Interrupted` or an error that ends the run."""
+        with _signals(self.stop):
+            try:
+                while not self._step():
+                    pass
+            except Interrupted:
+                self.append(ev.Stopped(at=self.clock(), why="interrupted", reason="stopped by its user"))
+                raise
+            except ProofFailed as error:
+                self.append(ev.Stopped(at=self.clock(), why="proof", reason=error.message))
+                raise
+        return self.state
+
+    def _step(self) -> bool:
+        """Do one step; return whether the run is over."""
+        if self.stop.is_set():
+            raise Interrupted
+        for tree, sha, reason in untestable_now(self.state):
+            self.append(ev.FoundUntestable(at=self.clock(), sha=sha, tree=tree, reason=reason))
+        step = next_step(self.state, self.clock())
+        if isinstance(step, Done):
+            self.append(ev.Decided(at=self.clock(), verdict=step.verdict))
+            return not self._descend(step)
+        if isinstance(step, Wait):
+            self.pause(step.seconds)
+            return False
+        self._launch(step[0])
+        return False
+
+    def _descend(self, done: Done) -> bool:
+        """Draw the line inside a merge that was named; return whether there is one to search."""
+        verdict = done.verdict
+        if not isinstance(verdict, FirstBad):
+            return False
+        position = next((p for p in self.state.line.positions if p.sha == verdict.sha), None)
+        if position is None or len(position.parents) < 2:
+            return False
+        if any(line.inside == verdict.sha for line in self.state.lines):
+            return False  # the merge itself, found at the end of its own inside
+        line = self.bench.inner_line(verdict.sha, verdict.parent)
+        if line is None:
+            return False
+        self.append(ev.LineDrawn(at=self.clock(), line=line))
+        return True
+
+    def _launch(self, step: Measure) -> None:
+        if step.launch not in self.state.launches:
+            self.append(
+                ev.LaunchPlanned(
+                    at=self.clock(),
+                    launch=step.launch,
+                    sha=step.sha,
+                    tree=step.tree,
+                    host=step.host,
+                    why=step.why,
+                    reason=step.reason,
+                    fresh=step.fresh,
+                )
+            )
+        for attempt in range(1_000_000):
+            try:
+                for event in self.bench.measure(step, self.state):
+                    self.append(event)
+                return
+            except HostUnavailable as error:
+                self._back_off(step, error, attempt)
+            except (HostUnfit, LaunchFlaky, CommitUntestable, ProofFailed) as error:
+                self._end_launch(step, error)
+                return
+
+    def _back_off(self, step: Measure, error: HostUnavailable, attempt: int) -> None:
+        """Wait for the host; the launch stays planned, so that whatever ran meanwhile is adopted."""
+        seconds = BACKOFF[min(attempt, len(BACKOFF) - 1)]
+        self.append(ev.Waited(at=self.clock(), host=step.host, seconds=seconds, reason=error.message))
+        self.pause(seconds)
+
+    def _end_launch(self, step: Measure, error: Exception) -> None:
+        """Write down a launch that gave no sample, by its disposition; an unproved tree twice in a row ends it all."""
+        message, detail = getattr(error, "message", str(error)), getattr(error, "detail", "")
+        now = self.clock()
+        if isinstance(error, CommitUntestable):
+            self.append(
+                ev.FoundUntestable(
+                    at=now, sha=step.sha, tree=step.tree, reason=message, detail=detail, launch=step.launch
+                )
+            )
+            return
+        repeated = isinstance(error, ProofFailed) and self._unproved_before(step)
+        kind = {HostUnfit: "unfit", LaunchFlaky: "flaky", ProofFailed: "proof"}[type(error)]
+        self.append(ev.Voided(at=now, launch=step.launch, kind=kind, reason=message, detail=detail))  # type: ignore[arg-type]
+        if repeated:
+            raise error
+
+    def _unproved_before(self, step: Measure) -> bool:
+        earlier = [x for x in self.state.launches.values() if x.tree == step.tree and x.id != step.launch]
+        return bool(earlier) and earlier[-1].void_kind == "proof"
+
+    def _pause(self, seconds: float) -> None:
+        if self.stop.wait(seconds):
+            raise Interrupted
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a request; a wait in progress ends at once by the exception."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def request(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        raise Interrupted
+
+    before = {number: signal.signal(number, request) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

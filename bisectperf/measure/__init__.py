@@ -1,0 +1,1 @@
+"""From a step to facts: tree, build, launch, samples, proof."""
