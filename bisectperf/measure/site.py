@@ -1,0 +1,114 @@
+"""Our folder on a host: tools, recipe files, mirror, worktrees, builds, job folders.
+
+<work_dir>/bin/<digest>/      the scripts that run there, under a name that is their digest
+<work_dir>/recipes/<digest>/  the recipe's files, likewise
+<work_dir>/mirror/<name>.git  objects that we sent, one repository each
+<work_dir>/wt/<build>/        one worktree per build
+<work_dir>/builds/<build>/    what the build left outside the worktree, and `done.json` when it ended well
+<work_dir>/jobs/<id>/         one folder a job
+"""
+
+import hashlib
+import importlib.resources
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from bisectperf.errors import HostUnfit, UserError
+from bisectperf.hosts.base import Host, Result
+from bisectperf.launchers.base import Launcher
+
+TOOL_DEADLINE = 900.0
+"""A first checkout of a large tree on a slow disk takes minutes."""
+
+
+_ROOT = r"""
+case "$1" in
+    "") d="${XDG_CACHE_HOME:-$HOME/.cache}/bisectperf" ;;
+    "~/"*) d="$HOME/${1#\~/}" ;;
+    *) d="$1" ;;
+esac
+umask 077
+mkdir -p "$d" && cd "$d" && pwd -P
+"""
+
+
+class Site:
+    """One host as the driver sees it: everything of ours lies under `root`, an absolute path there."""
+
+    def __init__(self, host: Host, root: str, python: str, launcher: Launcher, name: str) -> None:
+        self.host = host
+        self.root = root
+        self.python = python
+        self.launcher = launcher
+        self.mirror = f"{root}/mirror/{name}.git"
+        self._tools = ""
+
+    def prepare(self, files: dict[str, bytes], digest: str) -> str:
+        """Copy our scripts and the recipe's files to the host, once; return the recipe's folder there."""
+        self._tools = self._lay("bin", hostside())
+        recipe = self._lay("recipes", files, digest)
+        self.tool("checkout.py", "mirror-init", {"mirror": self.mirror})
+        return recipe
+
+    def _lay(self, kind: str, files: dict[str, bytes], digest: str = "") -> str:
+        name = (
+            digest or hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in sorted(files.items()))).hexdigest()
+        )
+        folder = f"{self.root}/{kind}/{name[:20]}"
+        if self.host.raw(["test", "-f", f"{folder}/.whole"]).rc == 0:
+            return folder
+        check(self.host.raw(["mkdir", "-p", "-m", "700", folder]), f"make the folder {folder}")
+        for name_, data in files.items():
+            self.host.put(f"{folder}/{name_}", data, mode=0o600)
+        self.host.put(f"{folder}/.whole", b"")
+        return folder
+
+    def tool(
+        self, script: str, verb: str, words: dict[str, Any], *, stdin: bytes | Iterable[bytes] | None = None
+    ) -> dict[str, Any]:
+        """Run a verb of one of our scripts and return its JSON answer; its words of failure become `HostUnfit`."""
+        argv = [self.python, f"{self._tools}/{script}", verb]
+        payload = json.dumps(words)
+        done = (
+            self.host.raw(argv, stdin=payload.encode(), deadline=TOOL_DEADLINE)
+            if stdin is None
+            else self.host.raw([*argv, payload], stdin=stdin, deadline=TOOL_DEADLINE)
+        )
+        check(done, f"{script} {verb}")
+        answer: dict[str, Any] = json.loads(done.out)
+        return answer
+
+    @property
+    def tools(self) -> str:
+        """Return the folder of our scripts on the host."""
+        return self._tools
+
+
+def check(done: Result, doing: str) -> Result:
+    """Return `done` if it went well; raise `HostUnfit` with the host's own words otherwise."""
+    if done.rc != 0:
+        words = done.err.decode(errors="replace").strip() or done.out.decode(errors="replace").strip()
+        raise HostUnfit(
+            f"the host could not {doing}: {words.splitlines()[-1] if words else f'exit status {done.rc}'}",
+            hint="`bisectperf doctor` checks the host",
+            detail=words,
+        )
+    return done
+
+
+def hostside() -> dict[str, bytes]:
+    """Return the scripts that run on a host, name -> bytes."""
+    folder = importlib.resources.files("bisectperf") / "hostside"
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(".py")}
+
+
+def default_root(host: Host, work_dir: str) -> str:
+    """Return the absolute folder for everything of ours on `host`."""
+    done = host.raw(["sh", "-c", _ROOT, "sh", work_dir])
+    if done.rc != 0:
+        raise UserError(
+            f"the folder for our files cannot be made on {host.name}: {done.err.decode(errors='replace').strip()}",
+            hint="set [host] work_dir to a folder that this user may write",
+        )
+    return done.out.decode().rstrip("\n")
