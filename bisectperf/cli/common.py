@@ -1,9 +1,11 @@
 """What several commands share: options, exit codes of verdicts, the way progress is shown."""
 
+import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import click
 
@@ -11,6 +13,8 @@ from bisectperf import events as ev
 from bisectperf.errors import ExitCode, UserError
 from bisectperf.model import AnyVerdict
 from bisectperf.state import State
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_OF = {
     "FirstBad": ExitCode.FOUND,
@@ -23,7 +27,13 @@ EXIT_OF = {
 }
 
 
-def with_recipe[F: Callable[..., Any]](command: F) -> F:
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+PLAIN = click.option("--plain", is_flag=True, help="Plain dated lines even on a terminal.")
+REPO = click.option("--repo", metavar="PATH|HOST:PATH", help="The repository (default: here).")
+RUN = click.option("--run", "name", metavar="NAME", help="A run by its name (default: the bisection under way).")
+
+
+def with_recipe(command: F) -> F:
     """Add the options that say where the repository is and which recipe holds."""
     for option in (
         click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the recipe."),
@@ -50,25 +60,49 @@ def exit_of(verdict: AnyVerdict) -> ExitCode:
     return EXIT_OF[type(verdict).__name__]
 
 
-class Lines:
-    """Progress as plain dated lines, for logs and for whatever is not a terminal."""
+def finish(state: State, folder: Path, *, as_json: bool) -> ExitCode:
+    """Print what a run came to; return its exit code."""
+    from bisectperf.report import jsonout, text
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.quiet = quiet
+    if state.decided is None:
+        raise ValueError("a run that ended has a verdict")
+    if as_json:
+        click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
+    else:
+        click.echo(text.verdict_text(state))
+        click.echo(f"journal: {folder / 'journal.jsonl'}")
+    return exit_of(state.decided)
+
+
+class Watch:
+    """Progress as plain dated lines on standard error, for logs and for whatever is not a terminal."""
 
     def event(self, event: ev.AnyEvent, state: State) -> None:
         """Print the line of one fact."""
         from bisectperf.report.text import event_line
 
         line = event_line(event, state)
-        if line and not self.quiet:
-            click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(event.at))} {line}", err=True)
+        if line:
+            self.say(line, event.at)
+
+    def say(self, text: str, at: float | None = None) -> None:
+        """Print one dated line."""
+        click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))} {text}", err=True)
 
     def progress(self, phase: str, text: str) -> None:
-        """Say what a launch in hand is doing: too much for a log."""
+        """See what a launch in hand is doing: too much for a log."""
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.stderr.flush()
+
+
+def watching(*, plain: bool) -> Watch:
+    """Return the live screen on a terminal, else plain lines."""
+    if plain or not sys.stderr.isatty():
+        return Watch()
+    from bisectperf.cli.live import LiveWatch
+
+    return LiveWatch()

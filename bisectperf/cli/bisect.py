@@ -1,0 +1,97 @@
+"""start, run, skip, good, bad, reset."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_recipe
+from bisectperf.driver.begin import begin_bisection, go, home_of, mark, open_setup, resume
+from bisectperf.errors import ExitCode
+
+
+@click.command()
+@click.argument("good")
+@click.argument("bad")
+@with_recipe
+@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.99, show_default=True)
+@click.option("--max-launches", type=click.IntRange(4), default=1000, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and whatever else is drawn.")
+@JSON
+@PLAIN
+def start(
+    good: str,
+    bad: str,
+    *,
+    recipe: str | None,
+    repo: str | None,
+    settings: tuple[str, ...],
+    confidence: float,
+    max_launches: int,
+    seed: int,
+    as_json: bool,
+    plain: bool,
+) -> int:
+    """Find the commit between GOOD and BAD that made it slower.
+
+    Measures both ends first, then the commits in between, and confirms what it finds. Ctrl-C is safe: `bisectperf
+    run` goes on.
+
+    Example: bisectperf start bba2fc4 3207427
+    """
+    with watching(plain=plain or as_json) as watcher:
+        setup = open_setup(recipe, settings_of(settings), repo, watcher)
+        folder = begin_bisection(setup, good, bad, confidence=confidence, max_launches=max_launches, seed=seed)
+        state = go(setup, folder, watcher)
+    return finish(state, folder, as_json=as_json)
+
+
+@click.command()
+@REPO
+@RUN
+@JSON
+@PLAIN
+def run(repo: str | None, name: str | None, *, as_json: bool, plain: bool) -> int:
+    """Go on with the bisection, after any stop.
+
+    Whatever was measured counts; a launch that was in flight is adopted where its job goes on.
+
+    Example: bisectperf run
+    """
+    with watching(plain=plain or as_json) as watcher:
+        setup, folder = resume(home_of(repo), name, watcher)
+        state = go(setup, folder, watcher)
+    return finish(state, folder, as_json=as_json)
+
+
+def _marking(kind: Literal["skip", "good", "bad"], text: str) -> click.Command:
+    @click.command(kind, help=f"{text}\n\nExample: bisectperf {kind} d07e8aa4a")
+    @click.argument("commits", nargs=-1, required=True)
+    @click.option("--because", default="", metavar="TEXT", help="A reason, kept in the journal.")
+    @REPO
+    def command(commits: tuple[str, ...], *, because: str, repo: str | None) -> int:
+        for sha in mark(home_of(repo), commits, kind, because):
+            click.echo(f"{sha[:12]} is marked {kind}")
+        return ExitCode.FOUND
+
+    return command
+
+
+skip = _marking("skip", "Leave commits out of the search.")
+good = _marking("good", "Say that commits are good, on your own word: nothing up to them is suspected any more.")
+bad = _marking("bad", "Say that commits are bad, on your own word: nothing behind them is suspected any more.")
+
+
+@click.command()
+@REPO
+def reset(repo: str | None) -> int:
+    """End the bisection; its journal is kept.
+
+    Example: bisectperf reset
+    """
+    home = home_of(repo)
+    name = home.forget()
+    click.echo(
+        f"the bisection {name} is ended; its journal stays: {Path(home.folder, 'runs', name, 'journal.jsonl')}"
+    )
+    return ExitCode.FOUND
