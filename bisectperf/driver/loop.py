@@ -45,7 +45,7 @@ class Watcher(Protocol):
         ...
 
 
-class Interrupted(Exception):  # noqa: N818 -- a request, not an error
+class Interrupted(Exception):
     """The user asked for an end."""
 
 

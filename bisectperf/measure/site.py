@@ -36,39 +36,24 @@ mkdir -p "$d" && cd "$d" && pwd -P
 class Site:
     """One host as the driver sees it: everything of ours lies under `root`, an absolute path there."""
 
-    def __init__(self, host: Host, root: str, python: str, launcher: Launcher, name: str) -> None:
+    def __init__(self, host: Host, root: str, tools: str, launcher: Launcher, *, python: str, name: str) -> None:
         self.host = host
         self.root = root
-        self.python = python
+        self.tools = tools
         self.launcher = launcher
+        self.python = python
         self.mirror = f"{root}/mirror/{name}.git"
-        self._tools = ""
 
     def prepare(self, files: dict[str, bytes], digest: str) -> str:
-        """Copy our scripts and the recipe's files to the host, once; return the recipe's folder there."""
-        self._tools = self._lay("bin", hostside())
-        recipe = self._lay("recipes", files, digest)
+        """Copy the recipe's files to the host, once; return their folder there."""
         self.tool("checkout.py", "mirror-init", {"mirror": self.mirror})
-        return recipe
-
-    def _lay(self, kind: str, files: dict[str, bytes], digest: str = "") -> str:
-        name = (
-            digest or hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in sorted(files.items()))).hexdigest()
-        )
-        folder = f"{self.root}/{kind}/{name[:20]}"
-        if self.host.raw(["test", "-f", f"{folder}/.whole"]).rc == 0:
-            return folder
-        check(self.host.raw(["mkdir", "-p", "-m", "700", folder]), f"make the folder {folder}")
-        for name_, data in files.items():
-            self.host.put(f"{folder}/{name_}", data, mode=0o600)
-        self.host.put(f"{folder}/.whole", b"")
-        return folder
+        return lay(self.host, self.root, "recipes", files, digest)
 
     def tool(
         self, script: str, verb: str, words: dict[str, Any], *, stdin: bytes | Iterable[bytes] | None = None
     ) -> dict[str, Any]:
         """Run a verb of one of our scripts and return its JSON answer; its words of failure become `HostUnfit`."""
-        argv = [self.python, f"{self._tools}/{script}", verb]
+        argv = [self.python, f"{self.tools}/{script}", verb]
         payload = json.dumps(words)
         done = (
             self.host.raw(argv, stdin=payload.encode(), deadline=TOOL_DEADLINE)
@@ -78,11 +63,6 @@ class Site:
         check(done, f"{script} {verb}")
         answer: dict[str, Any] = json.loads(done.out)
         return answer
-
-    @property
-    def tools(self) -> str:
-        """Return the folder of our scripts on the host."""
-        return self._tools
 
 
 def check(done: Result, doing: str) -> Result:
@@ -95,6 +75,24 @@ def check(done: Result, doing: str) -> Result:
             detail=words,
         )
     return done
+
+
+def lay(host: Host, root: str, kind: str, files: dict[str, bytes], digest: str = "") -> str:
+    """Copy `files` to `<root>/<kind>/<digest>/` unless they are there, whole; return that folder."""
+    content = b"\0".join(key.encode() + b"\0" + value for key, value in sorted(files.items()))
+    folder = f"{root}/{kind}/{(digest or hashlib.sha256(content).hexdigest())[:20]}"
+    if host.raw(["test", "-f", f"{folder}/.whole"]).rc == 0:
+        return folder
+    check(host.raw(["mkdir", "-p", "-m", "700", folder]), f"make the folder {folder}")
+    for name, data in files.items():
+        host.put(f"{folder}/{name}", data)
+    host.put(f"{folder}/.whole", b"")
+    return folder
+
+
+def lay_tools(host: Host, root: str) -> str:
+    """Copy the scripts that run on the host; return their folder there."""
+    return lay(host, root, "bin", hostside())
 
 
 def hostside() -> dict[str, bytes]:

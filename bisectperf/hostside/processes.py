@@ -1,0 +1,100 @@
+"""Processes: which belong to a job, and how to end all of them. Shared by the supervisor and the launch script."""
+
+import ctypes
+import os
+import signal
+import time
+
+MARK = "BISECTPERF_JOB"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def boot_id():
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def start_time(pid):
+    """Return the start time of a process in clock ticks since boot, or None: with the pid it names one process."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def become_subreaper():
+    """Make orphans of the job our children, so that none can hide (Linux; elsewhere the environment mark helps)."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass
+
+
+def reap(main_pid):
+    """Reap whatever has ended; return the main process's status if it was among them, else None."""
+    result = None
+    while True:
+        try:
+            pid, state = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return -signal.SIGKILL if result is None else result
+        if pid == 0:
+            return result
+        if pid == main_pid:
+            result = os.WEXITSTATUS(state) if os.WIFEXITED(state) else -os.WTERMSIG(state)
+
+
+def members(job, root):
+    """Return the pids that belong to the job: descendants of `root`, and whoever carries the job's mark."""
+    parents, marked = {}, set()
+    mark = ("%s=%s" % (MARK, job)).encode()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        pid = int(name)
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            if fields[0] in (b"Z", b"X"):
+                continue
+            parents[pid] = int(fields[1])
+            with open("/proc/%s/environ" % name, "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    marked.add(pid)
+        except OSError:
+            continue
+    below, grew = {root}, True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in below and pid not in below}
+        below |= more
+        grew = bool(more)
+    return (below | marked) - {root, os.getpid(), os.getppid()}
+
+
+def end_tree(main_pid, job, grace):
+    """TERM, grace, KILL for everything that belongs to the job; return the main process's status."""
+    rc, until, sign = None, time.monotonic() + grace, signal.SIGTERM
+    told = set()
+    while True:
+        got = reap(main_pid) if main_pid else reap(-1)
+        rc = got if rc is None and main_pid else rc
+        pids = members(job, os.getpid())
+        if not pids:
+            return -signal.SIGKILL if rc is None else rc
+        if time.monotonic() >= until:
+            sign, told, until = signal.SIGKILL, set(), time.monotonic() + 1.0
+        for pid in pids - told:
+            try:
+                os.kill(pid, sign)
+            except OSError:
+                pass
+        told |= pids
+        try:
+            signal.sigtimedwait([signal.SIGCHLD], 0.05)
+        except InterruptedError:
+            pass
