@@ -84,6 +84,8 @@ def lay(host: Host, root: str, kind: str, files: dict[str, bytes], digest: str =
     if host.raw(["test", "-f", f"{folder}/.whole"]).rc == 0:
         return folder
     check(host.raw(["mkdir", "-p", "-m", "700", folder]), f"make the folder {folder}")
+    for inner in {name.rpartition("/")[0] for name in files} - {""}:
+        check(host.raw(["mkdir", "-p", "-m", "700", f"{folder}/{inner}"]), f"make the folder {folder}/{inner}")
     for name, data in files.items():
         host.put(f"{folder}/{name}", data)
     host.put(f"{folder}/.whole", b"")
@@ -96,9 +98,11 @@ def lay_tools(host: Host, root: str) -> str:
 
 
 def hostside() -> dict[str, bytes]:
-    """Return the scripts that run on a host, name -> bytes."""
-    folder = importlib.resources.files("bisectperf") / "hostside"
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(".py")}
+    """Return the scripts that run on a host, name (with its folder) -> bytes."""
+    root = importlib.resources.files("bisectperf") / "hostside"
+    found = {entry.name: entry.read_bytes() for entry in root.iterdir() if entry.name.endswith(".py")}
+    recorder = root / "recorder" / "sitecustomize.py"
+    return found | {"recorder/sitecustomize.py": recorder.read_bytes()}
 
 
 def default_root(host: Host, work_dir: str) -> str:
