@@ -12,14 +12,17 @@ from bisectperf.model import (
     AnyVerdict,
     Build,
     BuildKey,
+    HostFacts,
     HostName,
     LaunchId,
     Line,
     Metric,
+    OriginProof,
     Plan,
     Samples,
     Sha,
     TreeId,
+    TreeProof,
 )
 from bisectperf.stats.summary import center
 
@@ -47,6 +50,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     void: str = ""
     void_kind: str = ""
     detail: str = ""
+    proofs: tuple[TreeProof, ...] = ()
+    origin: OriginProof | None = None
+    facts: tuple[HostFacts, ...] = ()
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +200,9 @@ def _apply_to_launch(state: State, event: ev.AnyEvent) -> State:
                 value=value_of(samples, state.asked.metric),
                 started=event.started,
                 seconds=event.seconds,
+                proofs=event.proofs,
+                origin=event.origin,
+                facts=event.facts,
             )
         case ev.Voided(launch=launch):
             return _update(state, launch, status="void", void=event.reason, void_kind=event.kind, detail=event.detail)
