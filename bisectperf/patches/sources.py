@@ -90,7 +90,7 @@ def _where_it_was_made(store: Store, told: dict[str, str], candidates: Sequence[
     """Return the first commit whose files are those that the diff was made on."""
     paths = sorted(told)
     for sha, ids in zip(candidates, store.entries(candidates, paths), strict=True):
-        if all(found.startswith(told[path]) for path, found in zip(paths, ids, strict=True)):
+        if all(found and found.id.startswith(told[path]) for path, found in zip(paths, ids, strict=True)):
             return sha
     return None
 
