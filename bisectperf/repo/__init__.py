@@ -5,7 +5,7 @@ The only room that touches GitPython. Nothing here writes to the user's reposito
 
 from bisectperf.repo.ancestry import Ancestry
 from bisectperf.repo.mirror import mirror
-from bisectperf.repo.objects import Commit, Entry, Objects
+from bisectperf.repo.objects import Commit, Entry, Objects, require_order
 from bisectperf.repo.plumbing import GitError, plumb
 from bisectperf.repo.repository import Repository, remote_state_folder
 from bisectperf.repo.store import Edits, Index, Store
@@ -23,4 +23,5 @@ __all__ = [
     "mirror",
     "plumb",
     "remote_state_folder",
+    "require_order",
 ]

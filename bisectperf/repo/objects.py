@@ -74,26 +74,6 @@ class Objects:
         """Return whether the one is an ancestor of the other, or the same."""
         return self.git("merge-base", "--is-ancestor", ancestor, of, allowed=(0, 1))[0] == 0
 
-    def require_order(self, good: Sha, bad: Sha) -> None:
-        """Refuse ends that are the same, in the wrong order, or not of one line, with the command that mends it."""
-        if good == bad:
-            raise UserError(f"GOOD and BAD are the same commit {good[:12]}", hint="`compare A A` measures the noise")
-        if self.is_ancestor(good, bad):
-            return
-        if self.is_ancestor(bad, good):
-            raise UserError(
-                f"BAD {bad[:12]} is an ancestor of GOOD {good[:12]}: they stand in the wrong order",
-                hint=f"bisectperf start {bad[:12]} {good[:12]}",
-            )
-        rc, base = self.git("merge-base", good, bad, allowed=(0, 1))
-        if rc:
-            raise UserError(f"{good[:12]} and {bad[:12]} have no common history", hint="choose ends of one history")
-        fork = base.decode().strip()[:12]
-        raise UserError(
-            f"GOOD {good[:12]} is no ancestor of BAD {bad[:12]}; their histories parted at {fork}",
-            hint=f"if {fork} is good too: bisectperf start {fork} {bad[:12]}",
-        )
-
     def commits(self, *argv: str, stdin: bytes = b"") -> list[Commit]:
         """Return the commits that `git log` with these arguments lists, in its order."""
         form = "--format=%H%x1f%T%x1f%P%x1f%s"
@@ -193,6 +173,27 @@ class Objects:
         (found,) = self.entries([tree], paths)
         text = "\0".join(f"{path} {entry}" for path, entry in zip(paths, found, strict=True))
         return hashlib.sha256(_bytes(text)).hexdigest()
+
+
+def require_order(objects: Objects, good: Sha, bad: Sha) -> None:
+    """Refuse ends that are the same, in the wrong order, or not of one line, with the command that mends it."""
+    if good == bad:
+        raise UserError(f"GOOD and BAD are the same commit {good[:12]}", hint="`compare A A` measures the noise")
+    if objects.is_ancestor(good, bad):
+        return
+    if objects.is_ancestor(bad, good):
+        raise UserError(
+            f"BAD {bad[:12]} is an ancestor of GOOD {good[:12]}: they stand in the wrong order",
+            hint=f"bisectperf start {bad[:12]} {good[:12]}",
+        )
+    rc, base = objects.git("merge-base", good, bad, allowed=(0, 1))
+    if rc:
+        raise UserError(f"{good[:12]} and {bad[:12]} have no common history", hint="choose ends of one history")
+    fork = base.decode().strip()[:12]
+    raise UserError(
+        f"GOOD {good[:12]} is no ancestor of BAD {bad[:12]}; their histories parted at {fork}",
+        hint=f"if {fork} is good too: bisectperf start {fork} {bad[:12]}",
+    )
 
 
 def _split(path: str) -> tuple[str, bytes]:
