@@ -75,6 +75,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     decided: AnyVerdict | None = None
     stopped: ev.Stopped | None = None
     notes: tuple[ev.Noted, ...] = ()
+    began: float = 0.0
     last: float = 0.0
 
     @property
@@ -151,7 +152,7 @@ def apply(state: State, event: ev.AnyEvent) -> State:
     state = replace(state, last=event.at)
     match event:
         case ev.Started(plan=plan):
-            return replace(state, plan=plan)
+            return replace(state, plan=plan, began=event.at)
         case ev.LineDrawn(line=line):
             return replace(state, lines=(*state.lines, line), decided=None)
         case ev.LaunchPlanned():
