@@ -41,7 +41,9 @@ def start(
     """
     with watching(plain=plain or as_json) as watcher:
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
-        folder = begin_bisection(setup, good, bad, confidence=confidence, max_launches=max_launches, seed=seed)
+        folder = begin_bisection(
+            setup, good, bad, confidence=confidence, max_launches=max_launches, seed=seed, teller=watcher
+        )
         state = go(setup, folder, watcher)
     return finish(state, folder, as_json=as_json)
 

@@ -35,7 +35,7 @@ def compare(
     """
     with watching(plain=plain or as_json) as watcher:
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
-        folder = begin_comparison(setup, a, b, max_launches=max_launches, seed=seed)
+        folder = begin_comparison(setup, a, b, max_launches=max_launches, seed=seed, teller=watcher)
         state = go(setup, folder, watcher)
     return finish(state, folder, as_json=as_json)
 
@@ -65,6 +65,6 @@ def reproduce(
     with watching(plain=plain or as_json) as watcher:
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         parent = parent_of(setup, commit)
-        folder = begin_comparison(setup, parent, commit, max_launches=max_launches, seed=seed)
+        folder = begin_comparison(setup, parent, commit, max_launches=max_launches, seed=seed, teller=watcher)
         state = go(setup, folder, watcher)
     return finish(state, folder, as_json=as_json)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from bisectperf import events as ev
 from bisectperf.errors import (
@@ -22,6 +22,11 @@ from bisectperf.search import Done, Measure, Wait, next_step, untestable_now
 from bisectperf.state import State, apply, fold
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_KINDS: dict[type[Exception], Literal["unfit", "flaky", "proof"]] = {
+    HostUnfit: "unfit",
+    LaunchFlaky: "flaky",
+    ProofFailed: "proof",
+}
 BACKOFF = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 
 
@@ -32,8 +37,8 @@ class Bench(Protocol):
         """Yield the events of one launch, each a fact by the time it is yielded."""
         ...
 
-    def inner_line(self, merge: Sha, parent: Sha) -> Line | None:
-        """Return the line inside `merge`, from `parent` to it, or None where there is nothing to part."""
+    def inner_line(self, merge: Sha, outer: Line) -> Line | None:
+        """Return the line inside `merge`, a position of `outer`, or None where there is nothing to part."""
         ...
 
 
@@ -120,7 +125,7 @@ class Loop:
             return False
         if any(line.inside == verdict.sha for line in self.state.lines):
             return False  # the merge itself, found at the end of its own inside
-        line = self.bench.inner_line(verdict.sha, verdict.parent)
+        line = self.bench.inner_line(verdict.sha, self.state.line)
         if line is None:
             return False
         self.append(ev.LineDrawn(at=self.clock(), line=line))
@@ -142,14 +147,18 @@ class Loop:
             )
         for attempt in range(1_000_000):
             try:
-                for event in self.bench.measure(step, self.state):
-                    self.append(event)
-                return
+                self._measure(step)
             except HostUnavailable as error:
                 self._back_off(step, error, attempt)
             except (HostUnfit, LaunchFlaky, CommitUntestable, ProofFailed) as error:
                 self._end_launch(step, error)
                 return
+            else:
+                return
+
+    def _measure(self, step: Measure) -> None:
+        for event in self.bench.measure(step, self.state):
+            self.append(event)
 
     def _back_off(self, step: Measure, error: HostUnavailable, attempt: int) -> None:
         """Wait for the host; the launch stays planned, so that whatever ran meanwhile is adopted."""
@@ -158,7 +167,7 @@ class Loop:
         self.pause(seconds)
 
     def _end_launch(self, step: Measure, error: Exception) -> None:
-        """Write down a launch that gave no sample, by its disposition; an unproved tree twice in a row ends it all."""
+        """Write down a launch that gave no sample, by its disposition; a second unproved one in a row ends it all."""
         message, detail = getattr(error, "message", str(error)), getattr(error, "detail", "")
         now = self.clock()
         if isinstance(error, CommitUntestable):
@@ -169,8 +178,8 @@ class Loop:
             )
             return
         repeated = isinstance(error, ProofFailed) and self._unproved_before(step)
-        kind = {HostUnfit: "unfit", LaunchFlaky: "flaky", ProofFailed: "proof"}[type(error)]
-        self.append(ev.Voided(at=now, launch=step.launch, kind=kind, reason=message, detail=detail))  # type: ignore[arg-type]
+        kind = _KINDS[type(error)]
+        self.append(ev.Voided(at=now, launch=step.launch, kind=kind, reason=message, detail=detail))
         if repeated:
             raise error
 

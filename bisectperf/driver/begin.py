@@ -1,0 +1,308 @@
+"""From words to a run: find the recipe and the repository, resolve the ends, draw the line, open the site."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from bisectperf import __version__
+from bisectperf import events as ev
+from bisectperf.driver.home import Asked, Home, asked_of, journal_of
+from bisectperf.driver.loop import Loop, Watcher
+from bisectperf.errors import UserError
+from bisectperf.hosts import open_host
+from bisectperf.launchers.detached import Detached
+from bisectperf.measure.bench import HostBench, Source
+from bisectperf.measure.site import Site, default_root, lay_tools
+from bisectperf.model import HostName, Line, Plan, Sha
+from bisectperf.patches import Stack, draw_line, inner_line
+from bisectperf.recipe.load import Loaded, load, locate
+from bisectperf.repo import Ancestry, Commit, Repository, Store, require_order
+from bisectperf.state import State, fold
+
+
+class Teller(Watcher, Protocol):
+    """A watcher that can also be told what is not a fact: preparations, progress."""
+
+    def say(self, text: str) -> None:
+        """Say one line."""
+        ...
+
+    def progress(self, phase: str, text: str) -> None:
+        """Say what a launch in hand is doing."""
+        ...
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run needs, opened."""
+
+    asked: Asked
+    loaded: Loaded
+    repo: Repository
+    home: Home
+    store: Store
+
+
+def home_of(repo: str | None) -> Home:
+    """Return where the runs of a repository are kept."""
+    return Home(Repository.open(repo or ".").state_folder)
+
+
+def open_setup(recipe: str | None, settings: Mapping[str, str], repo: str | None, teller: Teller) -> Setup:
+    """Return recipe, repository and store, checked; raises `UserError` for what is wrong with them."""
+    path = find_recipe(recipe, repo)
+    loaded = load(path, settings)
+    place = repo or str(path.parent / Path(loaded.recipe.repo.path).expanduser())
+    if repo is None and loaded.recipe.repo.path == ".":
+        place = "."
+    repository = Repository.open(place)
+    repository.require_complete()
+    dirt = repository.dirt()
+    if dirt:
+        teller.say(f"{dirt} in {repository.folder} stay untouched and are not measured; to measure them too, make a")
+        teller.say("patch of them with `bisectperf patches capture`")
+    home = Home(repository.state_folder)
+    asked = Asked(recipe=str(path), settings=dict(settings), repo=str(repository.folder))
+    return Setup(asked=asked, loaded=loaded, repo=repository, home=home, store=Store.of(repository, home.store))
+
+
+def find_recipe(word: str | None, repo: str | None) -> Path:
+    """Return the recipe: as given, as configured in git, or `bisectperf.toml` in the repository."""
+    if word:
+        return locate(word)
+    repository = Repository.open(repo or ".")
+    configured = repository.config("bisectperf.recipe")
+    if configured:
+        given = Path(configured).expanduser()
+        return locate(
+            str(
+                given
+                if given.is_absolute() or not (repository.folder / given).exists()
+                else repository.folder / given
+            )
+        )
+    for place in (repository.folder / "bisectperf.toml", repository.common / "bisectperf.toml"):
+        if place.is_file():
+            return place
+    raise UserError(
+        "no recipe is known for this repository",
+        hint="give --recipe PATH, or `git config bisectperf.recipe PATH`, or put a bisectperf.toml there",
+    )
+
+
+def stack_of(setup: Setup, good: Sha, line: Sequence[Commit]) -> Stack:
+    """Return the patch stack over a range."""
+    return Stack(
+        setup.store,
+        setup.loaded.folder,
+        setup.loaded.recipe.patches,
+        good=good,
+        line=[commit.sha for commit in line],
+        reached=Ancestry(setup.repo, [commit.sha for commit in line]),
+    )
+
+
+def begin_bisection(
+    setup: Setup, good_word: str, bad_word: str, *, confidence: float, max_launches: int, seed: int, teller: Teller
+) -> Path:
+    """Resolve the ends, map the patches, write the first facts; return the run's folder.
+
+    Raises `UserError` when the question makes no sense, or one of its ends cannot carry the patches.
+    """
+    good, bad = setup.repo.resolve(good_word), setup.repo.resolve(bad_word)
+    require_order(setup.repo, good, bad)
+    _require_no_other(setup.home)
+    setup.store.bring(setup.repo, [good, bad])
+    commits = setup.store.path(good, bad)
+    stack = stack_of(setup, good, commits)
+    _require_end(stack, good, "GOOD")
+    _require_end(stack, bad, "BAD")
+    teller.say(f"{len(commits) - 1} commits between {good[:12]} and {bad[:12]} (first parents); mapping patches")
+    code = setup.loaded.recipe.repo
+    line = draw_line(setup.store, stack, commits, code=code.code, pins=code.pins)
+    if len(line.positions) < 2:
+        raise UserError(
+            f"after patching, {good[:12]} and {bad[:12]} have the same code: no commit between them can be the cause",
+            hint="look at what lies outside of the repository: driver, packages, configuration, the machine",
+        )
+    testable = sum(p.tree is not None for p in line.positions)
+    teller.say(
+        f"{len(line.positions) - 1} candidates with code of their own, {len(line.positions) - testable} untestable"
+    )
+    plan = _plan(setup, "bisect", good, bad, confidence=confidence, max_launches=max_launches, seed=seed)
+    return _write_first(setup, plan, line, f"{good[:8]}..{bad[:8]}", head=True)
+
+
+def begin_comparison(setup: Setup, a_word: str, b_word: str, *, max_launches: int, seed: int, teller: Teller) -> Path:
+    """Write the first facts of a comparison, or find the one that was stopped; return its folder."""
+    a, b = setup.repo.resolve(a_word), setup.repo.resolve(b_word)
+    going = setup.home.unfinished("compare", a, b, setup.loaded.digest)
+    if going:
+        teller.say(f"going on with {going.name}")
+        return going
+    setup.store.bring(setup.repo, [a, b])
+    commits = [setup.store.commit(a), setup.store.commit(b)]
+    stack = stack_of(setup, a, commits)
+    for sha, name in ((a, "A"), (b, "B")):
+        _require_end(stack, sha, name)
+    first, second = (draw_line(setup.store, stack, [commit]).positions[0] for commit in commits)
+    plan = _plan(setup, "compare", a, b, confidence=0.95, max_launches=max_launches, seed=seed)
+    return _write_first(setup, plan, Line(positions=(first, second)), f"{a[:8]}-{b[:8]}", head=False)
+
+
+def parent_of(setup: Setup, word: str) -> str:
+    """Return the first parent of a commit; raises `UserError` for a root."""
+    commit = setup.repo.commit(setup.repo.resolve(word))
+    if not commit.parents:
+        raise UserError(
+            f"{commit.sha[:12]} has no parent to compare with", hint="`bisectperf compare A B` takes any two"
+        )
+    return commit.parents[0]
+
+
+def resume(home: Home, name: str | None, teller: Teller) -> tuple[Setup, Path]:
+    """Return the setup and folder of a run that was begun; a recipe that changed since is refused."""
+    folder = home.run(name)
+    asked = asked_of(folder)
+    setup = open_setup(asked.recipe, asked.settings, asked.repo, teller)
+    plan = fold(journal_of(folder)).asked
+    if setup.loaded.digest != plan.recipe_digest:
+        raise UserError(
+            f"the recipe {asked.recipe} is not what this run began with (digest {setup.loaded.digest[:12]}, "
+            f"then {plan.recipe_digest[:12]})",
+            hint="put it back, or `bisectperf reset` and start again: launches of another recipe cannot count",
+        )
+    return setup, folder
+
+
+def mark(home: Home, words: Sequence[str], kind: Literal["skip", "good", "bad"], because: str) -> list[Sha]:
+    """Write the user's word on commits into the journal; return the commits."""
+    folder = home.run()
+    repo = Repository.open(asked_of(folder).repo)
+    shas = [repo.resolve(word) for word in words]
+    with home.open(folder) as journal:
+        line = fold(journal).line
+        for sha in shas:
+            place = next((p for p in line.positions if sha in p.commits), None)
+            if place is None:
+                raise UserError(
+                    f"{sha[:12]} is not among the commits being searched", hint="`bisectperf log` shows them"
+                )
+            journal.append(ev.Marked(at=time.time(), sha=place.sha, mark=kind, reason=because))
+    return shas
+
+
+def go(setup: Setup, folder: Path, teller: Teller) -> State:
+    """Drive the run in `folder` to its verdict and return the final state."""
+    with setup.home.open(folder) as journal:
+        state = fold(journal)
+        if state.decided is not None:
+            teller.say("this run has its verdict already")
+            return state
+        plan = state.asked
+        bench = _bench(setup, plan, folder, teller)
+        loop = Loop(journal, bench, teller)
+        if len(journal.events) > 1 + len(state.lines):
+            loop.append(ev.Resumed(at=time.time(), version=__version__))
+        try:
+            return loop.run()
+        finally:
+            bench.site.host.close()
+
+
+class RangeBench(HostBench):
+    """A bench that also knows the history: it can draw the line inside a merge."""
+
+    setup: Setup
+    stack: Stack
+    line: Callable[[], Line]
+
+    def inner_line(self, merge: Sha, outer: Line) -> Line | None:
+        """Return the line inside `merge`."""
+        repo = self.setup.loaded.recipe.repo
+        return inner_line(
+            self.setup.store, self.stack, outer, merge, code=[*repo.code, *repo.pins] if repo.code else []
+        )
+
+
+def _bench(setup: Setup, plan: Plan, folder: Path, teller: Teller) -> RangeBench:
+    host = open_host(setup.loaded.recipe.host)
+    root = default_root(host, setup.loaded.recipe.host.work_dir)
+    tools = lay_tools(host, root)
+    python = "python3"
+    name = hashlib.sha256(str(setup.repo.common).encode()).hexdigest()[:12]
+    site = Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
+    bisecting = plan.mode == "bisect"
+    ends = [plan.good, plan.bad]
+    commits = setup.store.path(*ends) if bisecting else setup.store.read_commits(ends)
+    stack = stack_of(setup, plan.good, commits)
+
+    source = Source(
+        commit_of=setup.store.commit_of,
+        pack=setup.store.pack,
+        digest_of=setup.store.digest_of,
+        ancestry=stack.reached,
+    )
+    run = hashlib.sha256(folder.name.encode()).hexdigest()[:8]
+    bench = RangeBench(setup.loaded, source, site, run=run, seed=plan.seed, progress=teller.progress)
+    bench.setup, bench.stack = setup, stack
+    return bench
+
+
+def _require_end(stack: Stack, sha: Sha, name: str) -> None:
+    made = stack.compose(sha)
+    if made.tree is None:
+        raise UserError(
+            f"{name} {sha[:12]} cannot be measured: {made.problem}",
+            hint="nothing was launched; `bisectperf patches GOOD..BAD` shows where in the range the stack applies",
+        )
+
+
+def _require_no_other(home: Home) -> None:
+    if not (home.folder / "HEAD").is_file():
+        return
+    folder = home.run()
+    if fold(journal_of(folder)).decided is None:
+        raise UserError(
+            f"the bisection {folder.name} has no verdict yet",
+            hint="`bisectperf run` goes on with it, `bisectperf reset` ends it (its journal is kept)",
+        )
+
+
+def _plan(
+    setup: Setup,
+    mode: Literal["bisect", "compare"],
+    good: Sha,
+    bad: Sha,
+    *,
+    confidence: float,
+    max_launches: int,
+    seed: int,
+) -> Plan:
+    recipe = setup.loaded.recipe
+    return Plan(
+        mode=mode,
+        good=good,
+        bad=bad,
+        metric=recipe.metric,
+        recipe=recipe.name,
+        recipe_digest=setup.loaded.digest,
+        repetitions=recipe.repetitions,
+        warmup=recipe.warmup,
+        seed=seed,
+        confidence=confidence,
+        hosts=(HostName(recipe.host.ssh or "local"),),
+        max_launches=max_launches,
+        build_seconds=60.0 if recipe.build.commands else 0.0,
+    )
+
+
+def _write_first(setup: Setup, plan: Plan, line: Line, label: str, *, head: bool) -> Path:
+    folder = setup.home.new(label, setup.asked, head=head)
+    with setup.home.open(folder) as journal:
+        journal.append(ev.Started(at=time.time(), plan=plan, version=__version__))
+        journal.append(ev.LineDrawn(at=time.time(), line=line))
+    return folder
