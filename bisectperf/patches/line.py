@@ -1,74 +1,63 @@
 """The line that is searched: commits whose patched code is the same become one position."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from bisectperf.model import Line, Position, Sha, TreeId
-from bisectperf.patches.stack import Composed, Stack
+from bisectperf.patches.outcome import Composed
+from bisectperf.patches.stack import Stack
 from bisectperf.repo import Commit, Store
-
-Progress = Callable[[int, int], None]
 
 
 def draw_line(
-    store: Store,
-    stack: Stack,
-    commits: Sequence[Commit],
-    *,
-    code: Sequence[str] = (),
-    pins: Sequence[str] = (),
-    progress: Progress | None = None,
+    store: Store, stack: Stack, commits: Sequence[Commit], *, code: Sequence[str] = (), pins: Sequence[str] = ()
 ) -> Line:
     """Return the line over `commits` (good end first), each composed with the stack.
 
     Neighbours are one position when everything at the `code` and `pins` paths of their patched trees is identical
-    (with no code paths: when the whole trees are).
+    (with no code paths: when the whole trees are), or when neither can be measured, for the same reason and with
+    the same code.
     """
-    composed = []
-    for number, commit in enumerate(commits):
-        composed.append(stack.compose(commit.sha))
-        if progress is not None:
-            progress(number + 1, len(commits))
-    keys = code_keys(store, [c.tree for c in composed], [*code, *pins] if code else [])
+    composed = stack.compose_many([commit.sha for commit in commits])
+    keys = _keys(store, commits, composed, [*code, *pins] if code else [])
     positions: list[Position] = []
     last: object = None
     for commit, made, key in zip(commits, composed, keys, strict=True):
-        if positions and key is not None and key == last:
+        if positions and key == last:
             positions[-1] = _joined(positions[-1], commit.sha)
-            continue
-        positions.append(_position(commit, made))
+        else:
+            positions.append(_position(commit, made))
         last = key
     return Line(positions=tuple(positions))
 
 
 def inner_line(store: Store, stack: Stack, outer: Line, merge: Sha, *, code: Sequence[str] = ()) -> Line | None:
-    """Return the line inside `merge`: each commit of the merged side, merged into the merge's first parent.
+    """Return the line inside `merge`: each commit that it brought, merged into the side that was there before.
 
     Its ends are the positions of the outer line, so that their launches count here too. None: there is nothing to
     part.
     """
-    at = next(i for i, p in enumerate(outer.positions) if p.sha == merge)
+    at = next(i for i, position in enumerate(outer.positions) if position.sha == merge)
     before, after = outer.positions[at - 1], outer.positions[at]
-    onto, side = after.parents[0], after.parents[1]
-    commits = store.commits("--first-parent", "--reverse", f"{onto}..{side}")
-    composed = [stack.compose(commit.sha, onto) for commit in commits]
-    keys = code_keys(store, [before.tree, *(c.tree for c in composed), after.tree], code)
-    positions: list[Position] = [before]
-    last = keys[0]
-    for commit, made, key in zip(commits, composed, keys[1:-1], strict=True):
+    onto, brought = _sides(store, before, after)
+    composed = stack.compose_many([commit.sha for commit in brought], onto)
+    inside = [_position(commit, made, onto) for commit, made in zip(brought, composed, strict=True)]
+    keys = code_keys(store, [before.tree, *(made.tree for made in composed), after.tree], code)
+    positions, last = [before], keys[0]
+    for position, key in zip(inside, keys[1:-1], strict=True):
         if key is not None and key == last:
-            positions[-1] = _joined(positions[-1], commit.sha)
+            positions[-1] = _joined(positions[-1], position.sha)
         else:
-            positions.append(_position(commit, made, onto))
-            last = key
+            positions.append(position)
+        last = key
     if last == keys[-1] and len(positions) > 1:
-        end = positions.pop()
-        positions.append(
-            Position(commits=end.commits, tree=after.tree, subject=end.subject, onto=onto, parents=end.parents)
-        )
+        # Its tree is the merge's in all that counts: launches of the merge are launches of this commit.
+        positions[-1] = replace(positions[-1], tree=after.tree)
     else:
-        # The merge itself differs from the sum of what it merged: it is the last suspect.
+        # The merge itself differs from the sum of what it brought: it is the last suspect.
         positions.append(after)
-    return Line(positions=tuple(positions), inside=merge) if len(positions) > 1 else None
+    return Line(positions=tuple(positions), inside=merge) if positions[1:] != [after] else None
 
 
 def code_keys(store: Store, trees: Sequence[TreeId | None], paths: Sequence[str]) -> list[object]:
@@ -78,6 +67,36 @@ def code_keys(store: Store, trees: Sequence[TreeId | None], paths: Sequence[str]
     known = [tree for tree in trees if tree is not None]
     found = iter(store.entries(known, paths))
     return [None if tree is None else next(found) for tree in trees]
+
+
+def _keys(
+    store: Store, commits: Sequence[Commit], composed: Sequence[Composed], paths: Sequence[str]
+) -> list[object]:
+    """Return what is equal for commits that are one position; the unpatched code where there is no patched tree."""
+    trees = [made.tree or commit.tree for commit, made in zip(commits, composed, strict=True)]
+    keys = code_keys(store, trees, paths)
+    return [(key, made.problem) for key, made in zip(keys, composed, strict=True)]
+
+
+def _sides(store: Store, before: Position, after: Position) -> tuple[Sha, list[Commit]]:
+    """Return the commit that a merge was made onto, and what it brought there, oldest first (two parents only).
+
+    Inside another merge (`after.onto`), what was there before is that merge's own base with the first parent.
+    """
+    first = next((p for p in after.parents if p in before.commits), after.parents[0])
+    others = [p for p in after.parents if p != first]
+    if len(others) != 1:
+        return first, []
+    there = [f"^{sha}" for sha in (first, after.onto) if sha]
+    brought = store.commits("--first-parent", "--reverse", *others, *there)
+    if after.onto is None:
+        return first, brought
+    tree, conflicts = store.merge(after.onto, first)
+    if conflicts:
+        return first, []
+    base = store.commit_tree(tree, [after.onto, first])
+    store.keep(f"base/{base}", base)
+    return base, brought
 
 
 def _position(commit: Commit, made: Composed, onto: Sha | None = None) -> Position:
@@ -92,12 +111,4 @@ def _position(commit: Commit, made: Composed, onto: Sha | None = None) -> Positi
 
 
 def _joined(position: Position, sha: Sha) -> Position:
-    return Position(
-        commits=(*position.commits, sha),
-        tree=position.tree,
-        subject=position.subject,
-        onto=position.onto,
-        parents=position.parents,
-        untestable=position.untestable,
-        weight=position.weight,
-    )
+    return replace(position, commits=(*position.commits, sha))

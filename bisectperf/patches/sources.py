@@ -1,172 +1,139 @@
-"""What a patch is made of, as a pair of trees (before, after) or a script that makes one tree of another."""
+"""The kinds of source behind one interface: many trees in, for each what changes, or why it cannot."""
 
-import contextlib
-import os
-import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Protocol
 
-import msgspec
+from bisectperf.errors import UserError
+from bisectperf.model import TreeId
+from bisectperf.patches.claims import derived, whole_files
+from bisectperf.patches.outcome import Problem
+from bisectperf.patches.pairs import Pair, Range, read_diff, read_overlay
+from bisectperf.patches.script import run_script
+from bisectperf.recipe.schema import Assertion, Patch, Source
+from bisectperf.repo import Edits, Entry, Store
 
-from bisectperf.errors import CommitUntestable, UserError
-from bisectperf.model import Sha, TreeId
-from bisectperf.recipe.schema import Patch, Source
-from bisectperf.repo import GitError, Index, Store
-
-_WORDS = 600
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A change as two synthetic commits, the second a child of the first: what a three-way merge needs."""
-
-    before: Sha
-    after: Sha
-    before_tree: TreeId
-    after_tree: TreeId
-    overlaid: tuple[str, ...] = ()
-    """Paths of an overlay: where upstream changed one of them, it must not be applied."""
+Row = tuple[Entry | None, ...]
+Outcome = tuple[Edits, str] | Problem
+"""What changes (nothing, if upstream has it all) with a script's words, or why it cannot be applied."""
 
 
-def pair_of(store: Store, folder: Path, source: Source, patch: Patch, *, good: Sha, line: Sequence[Sha]) -> Pair:
-    """Return the pair of a diff or an overlay; raises `UserError` when it fits no commit that is named."""
-    base = _base(store, source, patch, good)
-    if source.overlay:
-        return _overlay(store, folder / source.overlay, patch, base)
-    data = (folder / source.diff).read_bytes()
-    told = _pre_images(data)
-    if told and not source.base:
-        base = _where_it_was_made(store, told, [base, *line]) or base
-    tree = store.line("rev-parse", f"{base}^{{tree}}")
-    with Index(store, tree) as index:
-        try:
-            index.git("apply", "--cached", "--whitespace=nowarn", "-", stdin=data)
-        except GitError as error:
+class Change(Protocol):
+    """A source, read: `claims` is what must hold afterwards unless the recipe says it itself."""
+
+    claims: tuple[Assertion, ...]
+
+    def apply(self, trees: Sequence[TreeId]) -> list[Outcome]:
+        """Return for each tree what this source changes in it."""
+        ...
+
+
+def read_source(store: Store, folder: Path, patch: Patch, source: Source, where: Range) -> Change:
+    """Return the change that a source describes; raises `UserError` for one that could never be proved."""
+    if source.script:
+        if not patch.assertions:
             raise UserError(
-                f"patch '{patch.name}': {source.diff} does not apply to {base[:12]}: {_first(error.words)}",
-                hint="name the commit it was made on with `base`, or make it anew with `bisectperf patches capture`",
-            ) from None
-        after = index.write()
-    if after == tree:
-        raise UserError(f"patch '{patch.name}': {source.diff} changes nothing", hint="check the file")
-    return _pair(store, TreeId(tree), after)
-
-
-def _base(store: Store, source: Source, patch: Patch, good: Sha) -> Sha:
-    if not source.base:
-        return good
-    found = store.find(source.base)
-    if found is None:
-        raise UserError(
-            f"patch '{patch.name}': its base {source.base} is no commit here", hint="fetch it, or correct `base`"
+                f"patch '{patch.name}' is a script without an assertion: its word alone proves nothing",
+                hint="add [[patch.assert]] with what must be there afterwards",
+            )
+        return ScriptChange(store, patch.name, folder, source.script, patch.timeout)
+    if source.overlay:
+        return OverlayChange(
+            store, patch.name, read_overlay(store, patch.name, source, folder / source.overlay, where)
         )
-    return found
-
-
-def _pair(store: Store, before: TreeId, after: TreeId, overlaid: tuple[str, ...] = ()) -> Pair:
-    first = store.commit_tree(before)
-    second = store.commit_tree(after, [first])
-    store.keep(f"patch/{second}", second)
-    return Pair(first, second, before, after, overlaid)
-
-
-def _pre_images(data: bytes) -> dict[str, str]:
-    """Return {path: blob id} of the files that a diff says it was made on."""
-    told: dict[str, str] = {}
-    path = ""
-    for line in data.decode(errors="surrogateescape").splitlines():
-        if match := re.match(r"diff --git a/(.+) b/(.+)$", line):
-            path = match.group(1)
-        elif (match := re.match(r"index ([0-9a-f]{7,64})\.\.[0-9a-f]{7,64}", line)) and path:
-            if set(match.group(1)) != {"0"}:
-                told[path] = match.group(1)
-            path = ""
-    return told
-
-
-def _where_it_was_made(store: Store, told: dict[str, str], candidates: Sequence[Sha]) -> Sha | None:
-    """Return the first commit whose files are those that the diff was made on."""
-    paths = sorted(told)
-    for sha, ids in zip(candidates, store.entries(candidates, paths), strict=True):
-        if all(found and found.id.startswith(told[path]) for path, found in zip(paths, ids, strict=True)):
-            return sha
-    return None
-
-
-def _overlay(store: Store, folder: Path, patch: Patch, base: Sha) -> Pair:
-    tree = TreeId(store.line("rev-parse", f"{base}^{{tree}}"))
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
-    if not files:
-        raise UserError(f"patch '{patch.name}': the overlay {folder} holds no file", hint="check the path")
-    with Index(store, tree) as index:
-        lines = []
-        for file in files:
-            blob = store.git("hash-object", "-w", "--stdin", stdin=file.read_bytes())[1].decode().strip()
-            mode = "100755" if os.access(file, os.X_OK) else "100644"
-            lines.append(f"{mode} {blob}\t{file.relative_to(folder)}\n")
-        index.git("update-index", "--add", "--index-info", stdin="".join(lines).encode(errors="surrogateescape"))
-        after = index.write()
-    return _pair(store, tree, after, tuple(str(f.relative_to(folder)) for f in files))
-
-
-def run_script(store: Store, folder: Path, source: Source, patch: Patch, tree: TreeId) -> tuple[TreeId, str]:
-    """Return the tree that the script makes of `tree`, and its words; only the tree counts.
-
-    It runs in a throw-away checkout with an empty home, without network where the kernel lets us, within its time
-    limit. Raises `CommitUntestable` when it fails.
-    """
-    with tempfile.TemporaryDirectory(prefix="bisectperf-script-") as room, Index(store, tree) as index:
-        work, home = Path(room) / "tree", Path(room) / "home"
-        work.mkdir()
-        home.mkdir()
-        index.git("checkout-index", "--all", "--force", f"--prefix={work}/")
-        said, rc = _run(_argv(folder, source), work, home, patch.timeout)
-        if rc != 0:
-            raise CommitUntestable(f"patch '{patch.name}': its script ended with status {rc}", detail=said)
-        index.git("--work-tree", str(work), "add", "--all", "--force", ".")
-        return index.write(), said
-
-
-def _argv(folder: Path, source: Source) -> list[str]:
-    """Return the script's argv with the files that lie beside the recipe given by their full paths."""
-    words = [str(folder / word) if (folder / word).is_file() else word for word in source.script]
-    offline = ["unshare", "--net", "--map-root-user"]
-    probe = (
-        shutil.which("unshare")
-        and subprocess.run([*offline, "true"], capture_output=True, check=False).returncode == 0
-    )
-    return [*offline, *words] if probe else words
-
-
-def _run(argv: list[str], work: Path, home: Path, timeout: float) -> tuple[str, int]:
-    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LC_ALL": "C.UTF-8", "TMPDIR": str(home)}
-    try:
-        child = subprocess.Popen(
-            argv,
-            cwd=work,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
+    pair = read_diff(store, patch.name, source, (folder / source.diff).read_bytes(), where)
+    change = MergeChange(store, patch.name, pair)
+    if not pair.certain and not change.claims and not patch.assertions:
         raise UserError(
-            f"the patch script {argv[0]} cannot be run: {error.strerror}", hint="make it executable"
-        ) from None
-    try:
-        out, _ = child.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, 9)
-        out, _ = child.communicate()
-        raise CommitUntestable(
-            f"the patch script did not end within {timeout:g} s", detail=out.decode(errors="replace")[-_WORDS:]
-        ) from None
-    return out.decode(errors="replace").strip()[-_WORDS:], child.returncode
+            f"patch '{patch.name}': {source.diff} says neither what it was made on nor what it adds",
+            hint="add [[patch.assert]] with a symbol, a text or a sha256 that proves that it is on",
+        )
+    return change
 
 
-def _first(words: str) -> str:
-    return words.splitlines()[0].removeprefix("error: ") if words else ""
+class MergeChange:
+    """A diff, merged three ways. What a merge comes to is worked out once per content of the files concerned."""
+
+    def __init__(self, store: Store, name: str, pair: Pair) -> None:
+        self.store = store
+        self.name = name
+        self.claims = derived(store, pair.before, pair.after)
+        self._base = store.commit_tree(pair.before)
+        self._theirs = store.commit_tree(pair.after, [self._base])
+        store.keep(f"patch/{self._theirs}", self._theirs)
+        self._paths = list(store.changes(pair.before, pair.after))
+        (self._before,) = store.entries([pair.before], self._paths)
+        new = [path for path, entry in zip(self._paths, self._before, strict=True) if entry is None]
+        self._folders = sorted({str(folder) for path in new for folder in PurePosixPath(path).parents})
+        self._known: dict[object, Outcome] = {}
+
+    def apply(self, trees: Sequence[TreeId]) -> list[Outcome]:
+        """Return for each tree what the merge changes, or the conflict."""
+        files = self.store.entries(trees, self._paths)
+        folders = self.store.entries(trees, self._folders)
+        return [self._outcome(*row) for row in zip(trees, files, folders, strict=True)]
+
+    def _outcome(self, tree: TreeId, files: Row, folders: Row) -> Outcome:
+        # A file that is gone may have been renamed: only then do the other files of the tree have a say.
+        if any(before and not there for before, there in zip(self._before, files, strict=True)):
+            return self._merge(tree)
+        # Where a new file goes, a file may stand in the place of its folder.
+        key = (files, tuple(folder and folder.mode for folder in folders))
+        if key not in self._known:
+            self._known[key] = self._merge(tree)
+        return self._known[key]
+
+    def _merge(self, tree: TreeId) -> Outcome:
+        merged, conflicts = self.store.merge(self.store.commit_tree(tree, [self._base]), self._theirs)
+        if conflicts:
+            return Problem(kind="conflict", patch=self.name, where=", ".join(conflicts[:3]))
+        return self.store.changes(tree, merged), ""
+
+
+class OverlayChange:
+    """Whole files, laid only over the very files that they were made from."""
+
+    def __init__(self, store: Store, name: str, pair: Pair) -> None:
+        self.store = store
+        self.name = name
+        self._after = store.changes(pair.before, pair.after)
+        (self._before,) = store.entries([pair.before], list(self._after))
+        self.claims = whole_files(store, self._after)
+
+    def apply(self, trees: Sequence[TreeId]) -> list[Outcome]:
+        """Return the files for each tree in which their places are as they were."""
+        return [self._outcome(row) for row in self.store.entries(trees, list(self._after))]
+
+    def _outcome(self, row: Row) -> Outcome:
+        if row == tuple(self._after.values()):
+            return {}, ""
+        for path, there, before in zip(self._after, row, self._before, strict=True):
+            if there != before:
+                return Problem(kind="overlaid", patch=self.name, where=path)
+        return self._after, ""
+
+
+class ScriptChange:
+    """A script, run once for each tree."""
+
+    claims: tuple[Assertion, ...] = ()
+
+    def __init__(self, store: Store, name: str, folder: Path, script: Sequence[str], timeout: float) -> None:
+        self.store = store
+        self.name = name
+        self.folder = folder
+        self.script = script
+        self.timeout = timeout
+        self._known: dict[TreeId, Outcome] = {}
+
+    def apply(self, trees: Sequence[TreeId]) -> list[Outcome]:
+        """Return for each tree what the script left changed."""
+        return [self._outcome(tree) for tree in trees]
+
+    def _outcome(self, tree: TreeId) -> Outcome:
+        if tree not in self._known:
+            made = run_script(
+                self.store, tree, name=self.name, folder=self.folder, script=self.script, timeout=self.timeout
+            )
+            self._known[tree] = made if isinstance(made, Problem) else (self.store.changes(tree, made[0]), made[1])
+        return self._known[tree]

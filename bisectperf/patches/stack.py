@@ -1,35 +1,37 @@
-"""The stack: commit -> the tree that is measured, or why there is none."""
+"""The stack: commit -> the tree that is measured, or why there is none. Thousands of commits at a time."""
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from bisectperf.errors import CommitUntestable, UserError
+from bisectperf.errors import UserError
 from bisectperf.model import Sha, TreeId
-from bisectperf.patches.claims import derived, describe, failure
-from bisectperf.patches.sources import Pair, pair_of, run_script
+from bisectperf.patches.claims import Claims
+from bisectperf.patches.outcome import Composed, Problem
+from bisectperf.patches.pairs import Range
+from bisectperf.patches.sources import Change, read_source
 from bisectperf.recipe.schema import Assertion, Patch, Source
-from bisectperf.repo import Store
+from bisectperf.repo import Edits, Store
 
-How = Literal["applied", "variant", "upstream", "not in range"]
-
-
-class Composed(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit with its patches: `tree`, or None with `problem` (one clause), and what a script claimed."""
-
-    tree: TreeId | None
-    applied: tuple[tuple[str, str], ...] = ()
-    problem: str = ""
-    claimed: str = ""
+_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+OWN = 0
+"""Number of a patch's own source; its variants are 1, 2, ..."""
 
 
-class _Problem(Exception):
-    def __init__(self, text: str, claimed: str = "") -> None:
-        super().__init__(text)
-        self.claimed = claimed
+class _Work(msgspec.Struct):
+    """A commit on its way: the tree so far, and the commits that decide which ranges it lies in."""
+
+    commit: Sha
+    within: tuple[Sha, ...]
+    tree: TreeId
+    applied: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    failed: Problem | None = None
+    untried: list[int] = msgspec.field(default_factory=list)
+    """Numbers of the sources of the patch in hand that may still go on."""
 
 
 class Stack:
@@ -48,159 +50,192 @@ class Stack:
         self.store = store
         self.folder = folder
         self.patches = tuple(patches)
-        self.good = good
-        self.line = line
+        self.range = Range(good, tuple(line))
         self.reached = reached
-        self._pairs: dict[tuple[str, int], Pair] = {}
-        self._derived: dict[str, tuple[Assertion, ...]] = {}
-        self._made: dict[tuple[str, str], tuple[TreeId, str]] = {}
+        self._claims = Claims(store)
+        self._changes: dict[tuple[str, int], Change] = {}
 
     @property
     def digest(self) -> str:
         """Return the digest of the stack's description."""
         return hashlib.sha256(msgspec.json.encode(self.patches, order="sorted")).hexdigest()
 
+    # -- composing ---------------------------------------------------------------------------------------------
+
     def compose(self, sha: Sha, onto: Sha | None = None) -> Composed:
         """Return `sha` (merged into `onto`, where given) with every patch that belongs there."""
-        applied: list[tuple[str, str]] = []
-        try:
-            tree = self._bare(sha, onto)
-            for patch in self.patches:
-                tree, how = self._one(patch, sha, tree)
-                applied.append((patch.name, how))
-        except _Problem as problem:
-            return Composed(tree=None, applied=tuple(applied), problem=str(problem), claimed=problem.claimed)
-        return Composed(tree=tree, applied=tuple(applied))
+        return self.compose_many([sha], onto)[0]
 
-    def _bare(self, sha: Sha, onto: Sha | None) -> TreeId:
-        """Return the tree before any patch."""
+    def compose_many(self, shas: Sequence[Sha], onto: Sha | None = None) -> list[Composed]:
+        """Return each commit (merged into `onto`, where given) with every patch that belongs there.
+
+        Raises `UserError` for a patch that could be applied nowhere, or whose range names what is not there.
+        """
+        commits = self.store.read_commits(shas)
         if onto is None:
-            return TreeId(self.store.line("rev-parse", f"{sha}^{{tree}}"))
-        tree, conflicts = self.store.merge(onto, sha)
+            return self._run([_Work(c.sha, (c.sha,), c.tree) for c in commits])
+        works = [_Work(c.sha, (c.sha, onto), c.tree) for c in commits]
+        for work in works:
+            work.tree, conflicts = self.store.merge(onto, work.commit)
+            if conflicts:
+                work.failed = Problem(kind="merge", where=", ".join(conflicts[:3]))
+        return self._run(works)
+
+    def revert(self, sha: Sha, onto: Sha) -> Composed:
+        """Return `onto` without what `sha` changed against its first parent, with every patch that belongs there."""
+        commit = self.store.commit(sha)
+        parent = self.store.commit(commit.parents[0])
+        tree, conflicts = self.store.merge_trees(commit.tree, self.store.commit(onto).tree, parent.tree)
+        work = _Work(onto, (onto,), tree)
         if conflicts:
-            raise _Problem(f"merging it into {onto[:12]} conflicts in {', '.join(conflicts[:3])}")
-        return tree
+            work.failed = Problem(kind="revert", where=", ".join(conflicts[:3]))
+        return self._run([work])[0]
 
     def commit_of(self, tree: TreeId) -> Sha:
-        """Return the commit that carries `tree`, kept from pruning; always the same one."""
-        commit = self.store.commit_tree(tree)
-        self.store.keep(f"tree/{tree}", commit)
+        """Return the commit that carries `tree` to a host, kept from pruning; always the same one.
+
+        It has no parents: a host needs the code that is measured, not the history before it.
+        """
+        manifest = json.dumps({"bisectperf": 1, "stack": self.digest, "tree": tree}, sort_keys=True)
+        commit = self.store.commit_tree(tree, message=manifest)
+        self.store.keep(f"tree/{commit}", commit)
         return commit
 
     def assertions(self, patch: Patch) -> tuple[Assertion, ...]:
-        """Return what must hold once `patch` is on: its own assertions, else those derived from what it adds."""
+        """Return what must hold once `patch` is on: its own assertions, else those derived from its sources."""
         if patch.assertions:
             return patch.assertions
-        if patch.name not in self._derived:
-            found: list[Assertion] = []
-            for number, source in enumerate(patch.variants or (patch,)):
-                if not source.script:
-                    pair = self._pair(patch, number, source)
-                    found += derived(self.store, pair.before_tree, pair.after_tree)
-            if not found:
-                raise UserError(
-                    f"patch '{patch.name}' has no assertion, and none can be derived from it",
-                    hint="add [[patch.assert]] with a symbol, a text or a sha256 that proves that it is on",
-                )
-            self._derived[patch.name] = tuple(dict.fromkeys(found))
-        return self._derived[patch.name]
+        found = [claim for number, _ in _sources(patch) for claim in self._change(patch, number).claims]
+        return tuple(dict.fromkeys(found))
 
     # -- one patch ---------------------------------------------------------------------------------------------
 
-    def _one(self, patch: Patch, sha: Sha, tree: TreeId) -> tuple[TreeId, How]:
-        """Return the tree with `patch` on it and how it got there; raises `_Problem`."""
-        if patch.upstream_since and self._at(patch, patch.upstream_since, sha):
-            self._hold(patch, tree, "upstream should have it")
-            return tree, "upstream"
-        if not self._in_range(patch, patch, sha):
-            return tree, "not in range"
-        numbered = [(n, s) for n, s in enumerate(patch.variants or (patch,)) if self._in_range(patch, s, sha)]
-        if not numbered:
-            raise _Problem(f"patch '{patch.name}' has no variant for this commit")
-        first = _Problem("")
-        for number, source in numbered:
-            try:
-                made, said = self._apply(patch, number, source, tree)
-            except _Problem as problem:
-                first = first if str(first) else problem
+    def _run(self, works: Sequence[_Work]) -> list[Composed]:
+        for patch in self.patches:
+            self._patch(patch, [work for work in works if work.failed is None])
+        return [
+            Composed(
+                commit=work.commit,
+                tree=None if work.failed else work.tree,
+                applied=tuple(work.applied),
+                failed=work.failed,
+            )
+            for work in works
+        ]
+
+    def _patch(self, patch: Patch, works: Sequence[_Work]) -> None:
+        """Put `patch` on each of `works`: from the first of its sources that goes on and proves itself."""
+        upstream = []
+        for work in works:
+            if patch.upstream_since and self._at(patch, patch.upstream_since, work):
+                upstream.append(work)
                 continue
-            if made == tree:
-                return self._nothing_changed(patch, tree, said)
-            self._hold(patch, made, f"'{patch.name}' merged cleanly, but", said)
-            return made, "variant" if number else "applied"
-        raise first
+            work.untried = [number for number, source in _sources(patch) if self._in_range(patch, source, work)]
+            if not work.untried:
+                work.applied.append((patch.name, "not in range"))
+        if upstream:
+            self._settle(patch, upstream, "upstream", self.assertions(patch))
+        pending = [work for work in works if work.untried]
+        while pending:
+            by_source: dict[int, list[_Work]] = {}
+            for work in pending:
+                by_source.setdefault(work.untried.pop(0), []).append(work)
+            for number, group in by_source.items():
+                self._apply(patch, number, group)
+            pending = [work for work in pending if work.failed and work.untried]
+        for work in works:
+            work.untried = []
 
-    def _nothing_changed(self, patch: Patch, tree: TreeId, said: str) -> tuple[TreeId, How]:
-        broken = self._broken(patch, tree)
-        if not broken and patch.may_be_upstream:
-            return tree, "upstream"
-        why = broken or "its assertions hold already, but the recipe does not say `may_be_upstream`"
-        quoted = f"; it said: {said!r}" if said else ""
-        raise _Problem(f"patch '{patch.name}' changes nothing here: {why}{quoted}", said)
+    def _apply(self, patch: Patch, number: int, works: Sequence[_Work]) -> None:
+        """Try one source on `works`; a work that it fails on keeps its first failure."""
+        change = self._change(patch, number)
+        claims = patch.assertions or change.claims
+        changed: list[tuple[_Work, Edits, str]] = []
+        unchanged: list[tuple[_Work, str]] = []
+        for work, outcome in zip(works, change.apply([work.tree for work in works]), strict=True):
+            if isinstance(outcome, Problem):
+                work.failed = work.failed or outcome
+            elif outcome[0]:
+                changed.append((work, *outcome))
+            else:
+                unchanged.append((work, outcome[1]))
+        trees = self.store.edit([(work.tree, edits) for work, edits, _ in changed])
+        how = "applied" if number == OWN else f"variant {number}"
+        self._settle(
+            patch,
+            [work for work, _, _ in changed],
+            how,
+            claims,
+            trees=trees,
+            said=[said for _, _, said in changed],
+        )
+        self._settle_unchanged(patch, unchanged, claims)
 
-    def _hold(self, patch: Patch, tree: TreeId, context: str, said: str = "") -> None:
-        broken = self._broken(patch, tree)
-        if broken:
-            quoted = f"; it said: {said!r}" if said else ""
-            raise _Problem(f"assertion failed: {context} {broken}{quoted}", said)
+    def _settle(
+        self,
+        patch: Patch,
+        works: Sequence[_Work],
+        how: str,
+        claims: Sequence[Assertion],
+        *,
+        trees: Sequence[TreeId] | None = None,
+        said: Sequence[str] | None = None,
+    ) -> None:
+        """Give each work its new tree (default: the one it has) if the assertions hold on it, else the failure."""
+        trees = trees if trees is not None else [work.tree for work in works]
+        words = said if said is not None else [""] * len(works)
+        broken = self._claims.broken(trees, claims)
+        for work, tree, wrong, spoken in zip(works, trees, broken, words, strict=True):
+            if wrong:
+                work.failed = work.failed or Problem(kind="assertion", patch=patch.name, where=wrong, said=spoken)
+            else:
+                work.tree, work.failed = tree, None
+                work.applied.append((patch.name, how))
 
-    def _broken(self, patch: Patch, tree: TreeId) -> str:
-        for claim in self.assertions(patch):
-            said = failure(self.store, tree, claim)
-            if said:
-                return f"{said} (asserted: {describe(claim)})"
-        return ""
+    def _settle_unchanged(
+        self, patch: Patch, works: Sequence[tuple[_Work, str]], claims: Sequence[Assertion]
+    ) -> None:
+        """Decide on a patch that changes nothing here: upstream has it only if that is proved and was expected."""
+        broken = self._claims.broken([work.tree for work, _ in works], claims)
+        for (work, said), wrong in zip(works, broken, strict=True):
+            if not wrong and patch.may_be_upstream:
+                work.failed = None
+                work.applied.append((patch.name, "upstream"))
+                continue
+            where = wrong or "all that it does is there already, and the recipe does not say `may_be_upstream`"
+            work.failed = work.failed or Problem(kind="unchanged", patch=patch.name, where=where, said=said)
 
-    def _apply(self, patch: Patch, number: int, source: Source, tree: TreeId) -> tuple[TreeId, str]:
-        key = (f"{patch.name}/{number}", str(tree))
-        if key not in self._made:
-            self._made[key] = self._make(patch, number, source, tree)
-        return self._made[key]
-
-    def _make(self, patch: Patch, number: int, source: Source, tree: TreeId) -> tuple[TreeId, str]:
-        if source.script:
-            if not patch.assertions:
-                raise UserError(
-                    f"patch '{patch.name}' is a script without an assertion: its word alone proves nothing",
-                    hint="add [[patch.assert]] with what must be there afterwards",
-                )
-            try:
-                return run_script(self.store, self.folder, source, patch, tree)
-            except CommitUntestable as error:
-                raise _Problem(f"{error.message}: {error.detail!r}", error.detail) from None
-        pair = self._pair(patch, number, source)
-        if pair.overlaid:
-            self._unchanged(patch, pair, tree)
-        ours = self.store.commit_tree(tree, [pair.before])
-        made, conflicts = self.store.merge(ours, pair.after)
-        if conflicts:
-            raise _Problem(f"patch '{patch.name}' conflicts in {', '.join(conflicts[:3])}")
-        return made, ""
-
-    def _unchanged(self, patch: Patch, pair: Pair, tree: TreeId) -> None:
-        before, now = self.store.entries([pair.before_tree, tree], pair.overlaid)
-        for path, old, new in zip(pair.overlaid, before, now, strict=True):
-            if old != new:
-                raise _Problem(f"patch '{patch.name}' overlays {path}, which upstream changed here")
-
-    def _pair(self, patch: Patch, number: int, source: Source) -> Pair:
+    def _change(self, patch: Patch, number: int) -> Change:
         key = (patch.name, number)
-        if key not in self._pairs:
-            self._pairs[key] = pair_of(self.store, self.folder, source, patch, good=self.good, line=self.line)
-        return self._pairs[key]
+        if key not in self._changes:
+            source = dict(_sources(patch))[number]
+            self._changes[key] = read_source(self.store, self.folder, patch, source, self.range)
+        return self._changes[key]
 
     # -- ranges ------------------------------------------------------------------------------------------------
 
-    def _in_range(self, patch: Patch, source: Source, sha: Sha) -> bool:
-        if source.since and not self._at(patch, source.since, sha):
+    def _in_range(self, patch: Patch, source: Source, work: _Work) -> bool:
+        # A variant that names no range of its own has the patch's.
+        bounds = source if source.since or source.until else patch
+        if bounds.since and not self._at(patch, bounds.since, work):
             return False
-        return not (source.until and self._at(patch, source.until, sha))
+        return not (bounds.until and self._at(patch, bounds.until, work))
 
-    def _at(self, patch: Patch, revision: str, sha: Sha) -> bool:
-        answer = self.reached(revision, sha)
-        if answer is None:
-            raise UserError(
-                f"patch '{patch.name}' names the commit {revision}, which this repository does not have",
-                hint="fetch it, or correct since, until or upstream_since",
-            )
-        return answer
+    def _at(self, patch: Patch, revision: str, work: _Work) -> bool:
+        answers = [self.reached(revision, sha) for sha in work.within]
+        if None not in answers:
+            return any(answers)
+        if _FULL_ID.fullmatch(revision):
+            return False  # a history that is complete contains every ancestor of its commits
+        raise UserError(
+            f"patch '{patch.name}' names the commit {revision}, which this repository does not have",
+            hint="fetch it, correct it, or give all 40 digits if it is newer than this clone",
+        )
+
+
+def _sources(patch: Patch) -> list[tuple[int, Source]]:
+    """Return the patch's sources with their numbers, as they are tried: ranged variants, its own, other variants."""
+    variants = list(enumerate(patch.variants, start=1))
+    own: list[tuple[int, Source]] = [(OWN, patch)] if patch.diff or patch.overlay or patch.script else []
+    ranged = [(n, v) for n, v in variants if v.since or v.until]
+    return [*ranged, *own, *((n, v) for n, v in variants if not (v.since or v.until))]

@@ -63,6 +63,14 @@ def plumb(
     return rc, out
 
 
+def words_of(argv: Sequence[str], *, cwd: Path | str, stdin: bytes, env: Mapping[str, str]) -> str:
+    """Run `git argv` and return what it says on standard error; raises `GitError` when it fails."""
+    rc, _, words = _run(argv, cwd, stdin, env, None)
+    if rc != 0:
+        raise GitError(argv, rc, words)
+    return words
+
+
 def stream(
     argv: Sequence[str], *, cwd: Path | str, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Iterator[bytes]:

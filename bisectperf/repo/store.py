@@ -1,7 +1,6 @@
 """Our own object store: where commits and patches are composed."""
 
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Self
 from bisectperf.errors import UserError
 from bisectperf.model import Sha, TreeId
 from bisectperf.repo.objects import Entry, Objects
-from bisectperf.repo.plumbing import GitError, plumb, require_git, stream
+from bisectperf.repo.plumbing import GitError, plumb, require_git, stream, words_of
 from bisectperf.repo.repository import Repository
 
 IDENTITY = {
@@ -102,16 +101,6 @@ class Store(Objects):
         out = self.git("commit-tree", *words, tree, stdin=message.encode(), env=IDENTITY)[1]
         return Sha(out.decode().strip())
 
-    def commit_of(self, tree: TreeId, sha: Sha) -> Sha:
-        """Return the commit that carries `tree` to a host, kept from pruning; the same arguments, the same commit.
-
-        It has no parents: a host needs the code that is measured, not the history before it.
-        """
-        manifest = json.dumps({"bisectperf": 1, "commit": sha, "tree": tree}, sort_keys=True)
-        commit = self.commit_tree(tree, message=manifest)
-        self.keep(f"tree/{commit}", commit)
-        return commit
-
     def keep(self, name: str, sha: Sha) -> None:
         """Name a commit under refs/bisectperf/, so that nothing prunes it."""
         self.git("update-ref", f"refs/bisectperf/{name}", sha)
@@ -156,10 +145,6 @@ class Store(Objects):
         out = self.git(*argv, stdin=stdin.encode(errors="surrogateescape"))[1]
         return [TreeId(line.split()[2].decode()) for line in out.split(b"\n")[:-1]]
 
-    def index(self, tree: str) -> "Index":
-        """Return a throw-away index that holds `tree`."""
-        return Index(self, tree)
-
     # -- packs -------------------------------------------------------------------------------------------------
 
     def pack(self, commit: Sha, have: Sequence[str]) -> Iterator[bytes]:
@@ -190,6 +175,26 @@ class Index:
     def git(self, *argv: str, stdin: bytes = b"") -> bytes:
         """Run git with this index; return its standard output."""
         return self.store.git(*argv, stdin=stdin, env=self._env)[1]
+
+    def apply(self, diff: bytes) -> None:
+        """Apply a diff exactly where it says; raises `GitError` where it fits only at other lines, or not at all."""
+        argv = ["apply", "--cached", "--verbose", "--whitespace=nowarn", "-"]
+        words = words_of(argv, cwd=self.store.folder, stdin=diff, env=_ALONE | self._env)
+        # An offset is how a hunk lands in a neighbour that looks like its target.
+        moved = next((line for line in words.splitlines() if " (offset " in line), "")
+        if moved:
+            raise GitError(argv, 1, f"it fits only at other lines: {moved}")
+
+    def made_on(self, diff: bytes) -> dict[str, Entry]:
+        """Return the files that a diff says it was made on; empty where it does not say, or we lack one of them."""
+        fake = str(Path(self._folder.name) / "made-on")
+        try:
+            self.git("apply", f"--build-fake-ancestor={fake}", "-", stdin=diff)
+        except GitError:
+            return {}
+        listed = self.store.git("ls-files", "--stage", "-z", env={"GIT_INDEX_FILE": fake})[1]
+        rows = [row.partition("\t") for row in listed.decode(errors="surrogateescape").split("\0") if row]
+        return {path: Entry(*head.split(" ")[:2]) for head, _, path in rows}
 
     def write(self) -> TreeId:
         """Return the index as a tree."""

@@ -1,0 +1,117 @@
+"""A diff or an overlay as a pair of trees: what it was made on, and that with the change.
+
+A diff is read for what it says about its base, and applied there exactly. From then on only the two trees count:
+they are merged with each commit, and no line number is ever searched for.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bisectperf.errors import UserError
+from bisectperf.model import Sha, TreeId
+from bisectperf.recipe.schema import Source
+from bisectperf.repo import Entry, GitError, Index, Store
+
+_BASE_COMMIT = re.compile(rb"^base-commit: ([0-9a-f]{40,64})\s*$", re.MULTILINE)
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """The trees before and after a change; `certain` when the diff itself, or the user, named its base."""
+
+    before: TreeId
+    after: TreeId
+    certain: bool
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Where to look for what a diff was made on: the good end first, then these commits, then all there are."""
+
+    good: Sha
+    line: tuple[Sha, ...] = ()
+
+
+def read_diff(store: Store, name: str, source: Source, data: bytes, where: Range) -> Pair:
+    """Return the pair of a diff (`git diff`, `format-patch` or plain); raises `UserError` when it fits nowhere."""
+    named = _named_base(store, name, source, data)
+    with Index(store, store.commit(named or where.good).tree) as index:
+        told = {} if named else index.made_on(data)
+    before = store.commit(named).tree if named else _tree_with(store, told, where)
+    with Index(store, before) as index:
+        try:
+            index.apply(data)
+        except GitError as error:
+            raise UserError(
+                f"patch '{name}': {source.diff} does not fit {(named or where.good)[:12]}: {_first(error.words)}",
+                hint="name the commit that it was made on with `base`, or make it anew: `bisectperf patches capture`",
+            ) from None
+        after = index.write()
+    if after == before:
+        raise UserError(f"patch '{name}': {source.diff} changes nothing", hint="check the file")
+    return Pair(before, after, bool(named or told))
+
+
+def _named_base(store: Store, name: str, source: Source, data: bytes) -> Sha | None:
+    """Return the base that the recipe names, or the diff's own `base-commit` where the repository has it."""
+    if source.base:
+        found = store.find(source.base)
+        if found is None:
+            raise UserError(
+                f"patch '{name}': its base {source.base} is no commit here", hint="fetch it, or correct `base`"
+            )
+        return found
+    trailer = _BASE_COMMIT.search(data)
+    return store.find(trailer.group(1).decode()) if trailer else None
+
+
+def _tree_with(store: Store, told: dict[str, Entry], where: Range) -> TreeId:
+    """Return a tree in which every file is the one that the diff was made on.
+
+    It is a commit's own tree where any has them all: of the files around them, a merge sees which were renamed.
+    """
+    good = store.commit(where.good).tree
+    if not told:
+        return good
+    paths = list(told)
+    ids = [entry.id for entry in told.values()]
+    for candidates in ([where.good], where.line, _all_commits(store)):
+        found = store.entries(candidates, paths)
+        for sha, row in zip(candidates, found, strict=True):
+            if [entry.id if entry else "" for entry in row] == ids:
+                return store.commit(sha).tree
+    return store.edit([(good, told)])[0]
+
+
+def _all_commits(store: Store) -> Sequence[Sha]:
+    return [Sha(sha) for sha in store.git("rev-list", "--branches", "--tags", "--remotes")[1].decode().split()]
+
+
+def read_overlay(store: Store, name: str, source: Source, folder: Path, where: Range) -> Pair:
+    """Return the pair of an overlay folder: its base's tree, and that with every file of the folder laid over it."""
+    base = _named_base(store, name, source, b"") or where.good
+    before = store.commit(base).tree
+    files = sorted(p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    if not files:
+        raise UserError(f"patch '{name}': the overlay {folder} holds no file", hint="check the path")
+    after = store.edit([(before, {str(p.relative_to(folder)): _stored(store, name, p) for p in files})])[0]
+    if after == before:
+        raise UserError(f"patch '{name}': the overlay {folder} changes nothing at {base[:12]}", hint="check `base`")
+    return Pair(before, after, certain=True)
+
+
+def _stored(store: Store, name: str, path: Path) -> Entry:
+    if path.is_symlink():
+        return Entry("120000", store.write_blob(os.fsencode(path.readlink())))
+    if not path.is_file():
+        raise UserError(f"patch '{name}': {path} is neither file nor link", hint="remove it from the overlay")
+    return Entry("100755" if os.access(path, os.X_OK) else "100644", store.write_blob(path.read_bytes()))
+
+
+def _first(words: str) -> str:
+    """Return the line in which git says what is wrong."""
+    lines = words.splitlines()
+    told = [line for line in lines if line.startswith("error: ")] or lines
+    return told[0].removeprefix("error: ") if told else "no reason given"
