@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bisectperf import events as ev
 from bisectperf.model import Effect
 from bisectperf.report.verdict import advice, details, headline, verdict_sentence
-from bisectperf.report.view import Row, elapsed, interesting, posterior_of, rows
+from bisectperf.report.view import Posterior, Row, elapsed, interesting, posterior_of, rows
 from bisectperf.report.words import (
     clean,
     count,
@@ -32,7 +32,7 @@ def status(state: State, now: float, width: int = 80) -> str:
     metric = state.asked.metric
     about = f"{metric.name} in {metric.unit}, {metric.better} is better"
     lines = [cut(title(state), width), cut(about, width), cut(progress(state, now), width), ""]
-    lines += _wrapped(so_far(state), width)
+    lines += wrapped(so_far(state), width)
     table = rows(state)
     if any(row.launches or row.known == "untestable" for row in table):
         lines += ["", *commit_table(table, state, width, ROWS)]
@@ -40,7 +40,7 @@ def status(state: State, now: float, width: int = 80) -> str:
     lines += [cut(in_hand(launch, now), width) for launch in state.in_flight()[:1]]
     lines += [cut(f"{note.kind}: {note.text}", width) for note in state.notes[-1:]]
     following = advice(state.decided, state)
-    lines += ["", *_wrapped(following, width)] if following else []
+    lines += ["", *wrapped(following, width)] if following else []
     return "\n".join(lines)
 
 
@@ -76,12 +76,26 @@ def so_far(state: State) -> str:
     if weights is None:
         parts.append("The ends are not both known yet." if state.asked.mode == "bisect" else "Not decided yet.")
     else:
-        likeliest = max(range(len(weights.of)), key=weights.of.__getitem__)
-        parts.append(
-            f"Most suspected so far: {named(state, state.line.positions[likeliest].sha)}, "
-            f"{probability(weights.of[likeliest])}; no change at all: {probability(weights.none)}."
-        )
+        parts.append(_suspicion(weights, state))
     return " ".join(parts)
+
+
+def _suspicion(weights: Posterior, state: State) -> str:
+    """Return who holds 95 % of the probability that anything changed."""
+    ranked = sorted(range(len(weights.of)), key=lambda k: -weights.of[k])
+    held = 0.0
+    chosen: list[int] = []
+    while held < 0.95 * sum(weights.of):
+        chosen.append(ranked[len(chosen)])
+        held += weights.of[chosen[-1]]
+    if not chosen:
+        return f"No change at all: {probability(weights.none)}."
+    if len(chosen) == 1:
+        lead = f"Most suspected: {named(state, state.line.positions[chosen[0]].sha)}, {probability(held)}"
+    else:
+        first, last = (short(state.line.positions[k].sha) for k in (min(chosen), max(chosen)))
+        lead = f"{len(chosen)} candidates from {first} to {last} are suspected, together {probability(held)}"
+    return f"{lead}; no change at all: {probability(weights.none)}."
 
 
 def in_hand(launch: Launch, now: float) -> str:
@@ -149,7 +163,7 @@ def verdict_text(state: State) -> str:
     return "\n".join([*lines, *([following] if following else [])])
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Return `text` as lines that part no number from its percent sign."""
     lines = textwrap.wrap(text.replace(" %", "\u00a0%"), max(width, 20), break_on_hyphens=False)
     return [line.replace("\u00a0", " ") for line in lines]
