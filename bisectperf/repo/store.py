@@ -211,7 +211,7 @@ def _settle(store: Store) -> None:
     (store.folder / "info").mkdir(exist_ok=True)
     (store.folder / "info" / "attributes").write_text(_ATTRIBUTES)
     # HEAD of the day on which the store was made would be a trap for whoever writes `since = "HEAD"`.
-    store.git("symbolic-ref", "HEAD", "refs/bisectperf/none")
+    store.git("symbolic-ref", "HEAD", "refs/heads/none-of-bisectperf")
 
 
 @contextmanager
