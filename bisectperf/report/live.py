@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from bisectperf.report.excerpt import interesting
 from bisectperf.report.text import DOING, level_text, progress, so_far, title, wrapped
 from bisectperf.report.verdict import advice
-from bisectperf.report.view import Row, anchors, interesting, phase, rows
+from bisectperf.report.view import Row, anchors, phase, rows
 from bisectperf.report.words import change, clean, clock, count, cut, duration, in_unit, percent, probability, short
 from bisectperf.state import Launch, State
 

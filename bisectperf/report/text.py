@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from bisectperf import events as ev
 from bisectperf.model import Effect
+from bisectperf.report.excerpt import interesting
 from bisectperf.report.verdict import advice, details, headline, verdict_sentence
-from bisectperf.report.view import Posterior, Row, elapsed, interesting, posterior_of, rows
+from bisectperf.report.view import Posterior, Row, elapsed, posterior_of, rows
 from bisectperf.report.words import (
     clean,
     count,

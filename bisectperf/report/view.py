@@ -5,7 +5,6 @@ Nothing here is formatted; all levels are launch numbers (signed natural logs, l
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -70,15 +69,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(x for x in self.launches if x.status == "void")
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Neighbouring positions, first to last, that are all testable (no `reason`) or untestable for one reason."""
-
-    first: Row
-    last: Row
-    commits: int
-    reason: str
-
-
 def phase(state: State) -> Phase:
     """Return whether the run goes on, was stopped, or has its verdict."""
     if state.decided is not None:
@@ -132,7 +122,7 @@ def rows(state: State, line: int = -1) -> list[Row]:
     """Return what is known of each position of a line (the one in hand unless told otherwise), good end first."""
     if not state.lines:
         return []
-    verdict = verdict_on(state, line % len(state.lines))
+    verdict = verdict_on(state, line)
     state = _upto(state, line)
     weights = posterior_of(state)
     groups = _groups(state)
@@ -233,41 +223,7 @@ def posterior_of(state: State) -> Posterior | None:
     return Posterior(tuple(float(w) for w in weights), float(none))
 
 
-# -- stretches and anchors ------------------------------------------------------------------------------------
-
-
-def stretches(line_rows: Sequence[Row]) -> list[Stretch]:
-    """Return the line as neighbouring positions that are testable, or untestable for the same reason."""
-    found = []
-    for reason, group in groupby(line_rows, key=lambda row: row.reason):
-        members = list(group)
-        commits = sum(len(row.position.commits) for row in members)
-        found.append(Stretch(first=members[0], last=members[-1], commits=commits, reason=reason))
-    return found
-
-
-def interesting(line_rows: Sequence[Row], limit: int) -> list[Row]:
-    """Return at most `limit` rows in order: ends, launches in hand, suspects with neighbours, measured, likely ones.
-
-    The rows in between are left out; their number follows from the indexes.
-    """
-    ranked = sorted(line_rows, key=lambda row: _worth(row, line_rows), reverse=True)
-    worthy = [row for row in ranked if any(_worth(row, line_rows))]
-    return sorted(worthy[:limit], key=lambda row: row.index)
-
-
-def _worth(row: Row, line_rows: Sequence[Row]) -> tuple[bool, bool, bool, float, bool]:
-    last = len(line_rows) - 1
-    flying = any(x.status in ("planned", "built", "running") for x in row.launches)
-    beside = any(line_rows[k].suspect for k in (row.index - 1, row.index + 1) if 0 <= k <= last)
-    p = row.probability or 0.0
-    return (
-        row.index in {0, last} or flying,
-        row.suspect,
-        beside,
-        round(p, 3) if p >= 0.02 else 0.0,
-        row.known == "measured",
-    )
+# -- over time ----------------------------------------------------------------------------------------------
 
 
 def anchors(state: State) -> tuple[list[Launch], list[Launch]]:
@@ -281,6 +237,7 @@ def anchors(state: State) -> tuple[list[Launch], list[Launch]]:
 
 def verdict_on(state: State, line: int) -> AnyVerdict | None:
     """Return the verdict that was reached on a line, by its index; None while it is being searched."""
+    line %= len(state.lines)
     if line == len(state.lines) - 1:
         return state.decided
     inside = state.lines[line + 1].inside

@@ -59,10 +59,13 @@ def tree(k):
 class Script:
     """Writes a night's events; times, noise and facts follow from the seed."""
 
-    def __init__(self, *, n=24, step=9, effect=0.062, sd=0.006, mode="bisect", untestable=(), subjects=None):
+    def __init__(
+        self, *, n=24, step=9, effect=0.062, sd=0.006, mode="bisect", untestable=(), subjects=None, second=None
+    ):
         print(f"seed {SEED}")
         self.random = random.Random(SEED)
         self.n, self.step, self.effect, self.sd = n, step, effect, sd
+        self.second = n + 1 if second is None else second
         self.now = BEGAN
         self.events = []
         self.number = 0
@@ -98,7 +101,7 @@ class Script:
         return self
 
     def level(self, k):
-        return 884.0 * math.exp(-self.effect * (k >= self.step))
+        return 884.0 * math.exp(-self.effect * (k >= self.step) - 0.05 * (k >= self.second))
 
     def planned(self, k, why="search", at_tree=None):
         self.number += 1
@@ -242,14 +245,12 @@ def among_evidence():
 
 
 def several():
-    s = Script().ends()
-    s.search(12, 6, 9, 8)
-    for k, share in ((16, 0.45),):
-        s.measured(k, level=700.0 * share / 0.45)
-    one = FirstBad(launches=9, sha=sha(9), parent=sha(8), posterior=0.996, effect=effect(), share=0.55)
-    two = FirstBad(launches=9, sha=sha(16), parent=sha(15), posterior=0.992, effect=effect(0.05), share=0.45)
+    s = Script(second=16).ends()
+    s.search(12, 6, 9, 8, 18, 15, 16)
+    one = FirstBad(launches=11, sha=sha(9), parent=sha(8), posterior=0.996, effect=effect(), share=0.55)
+    two = FirstBad(launches=11, sha=sha(16), parent=sha(15), posterior=0.992, effect=effect(0.05), share=0.45)
     return s.decided(
-        SeveralChanges(launches=9, steps=(one, two), whole=effect(0.11), unexplained=effect(0.002, 0.004))
+        SeveralChanges(launches=11, steps=(one, two), whole=effect(0.11), unexplained=effect(0.002, 0.004))
     )
 
 
