@@ -64,15 +64,21 @@ class History:
         self.git("checkout", "-q", *(["-b", branch, start] if start else [branch]))
 
     def snapshot(self):
-        """Return every file of working copy and git directory with its bytes, mode and time, but for ours."""
+        """Return every file of working copy and git directory with its bytes, mode and time, but for ours.
+
+        Object files have no time here: our store shares them by hard link, and git renews the time of an object
+        that it is asked to store again. Nor has a shared index, whose time git renews whenever it reads one, nor a
+        folder: ours is made in one.
+        """
         seen = {}
         for path in sorted(self.folder.rglob("*")):
-            if ".git/bisectperf" in str(path.relative_to(self.folder)) or path.name == "bisectperf":
+            name = str(path.relative_to(self.folder))
+            if name.startswith(".git/bisectperf"):
                 continue
             stat = path.lstat()
             content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-            # A folder's time moves when our own folder is made in it.
-            seen[str(path.relative_to(self.folder))] = (stat.st_mode, content, stat.st_mtime_ns if content else 0)
+            timed = content and not name.startswith((".git/objects/", ".git/sharedindex."))
+            seen[name] = (stat.st_mode, content, stat.st_mtime_ns if timed else 0)
         return seen
 
 

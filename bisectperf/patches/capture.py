@@ -4,7 +4,6 @@ It works through a host's one primitive, so that a checkout on this machine and 
 connection are the same thing. Neither the checkout nor its index, its objects or its stash are touched.
 """
 
-import re
 import shlex
 
 import msgspec
@@ -19,8 +18,11 @@ set -eu
 for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 export GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
 say() { echo "$1" >&2; exit 3; }
+change() {
+    git diff-tree -r --no-commit-id --no-renames -z --name-only "$@"
+}
 diff() {
-    git diff-tree -r -p --binary --full-index --no-renames --no-ext-diff --no-textconv --no-color \
+    git diff-tree -r --no-commit-id --no-renames -p --binary --full-index --no-ext-diff --no-textconv --no-color \
         --src-prefix=a/ --dst-prefix=b/ "$@"
 }
 cd -- "$1" 2>/dev/null || say "there is no such folder"
@@ -44,6 +46,8 @@ git -c core.splitIndex=false -c core.fsmonitor=false -c core.untrackedCache=fals
     -c advice.addEmbeddedRepo=false add --all .
 tree=$(git -c core.splitIndex=false write-tree)
 echo "$base"
+change "$base" "$tree"
+printf '\0'
 diff "$base" "$tree"
 """
 _STASH = r"""
@@ -51,10 +55,13 @@ stash=$(echo "$2^{commit}" | git cat-file --batch-check='%(objectname)') || say 
 case "$stash" in *" "*) say "$2 is no stash entry there";; esac
 set -- $(git rev-list -1 --parents "$stash")
 [ $# -ge 3 ] || say "$stash is a commit, but no stash entry"
+# Untracked files lie in a commit of their own, which has no parent.
 echo "$2"
+change "$2" "$1"
+if [ $# -ge 4 ]; then change --root "$4"; fi
+printf '\0'
 diff "$2" "$1"
-# Untracked files lie in a commit of their own.
-if [ $# -ge 4 ]; then diff --root "$4" | sed 1d; fi
+if [ $# -ge 4 ]; then diff --root "$4"; fi
 """
 
 
@@ -81,13 +88,10 @@ def capture(host: Host, path: str, stash: str = "") -> Captured:
             f"nothing could be captured from {host.name}:{path}: {words[-1]}",
             hint=f"`git -C {shlex.quote(path)} {'stash list' if stash else 'status'}` there shows what there is",
         )
-    base, _, diff = done.out.partition(b"\n")
-    if not diff.strip():
+    base, _, rest = done.out.partition(b"\n")
+    names, _, diff = rest.partition(b"\0\0")
+    if not diff:
         what = f"the stash entry {entry}" if stash else f"the checkout {host.name}:{path}"
         raise UserError(f"{what} holds no changes", hint="there is nothing to make a patch of")
-    return Captured(base=Sha(base.decode()), diff=diff, files=_files(diff))
-
-
-def _files(diff: bytes) -> tuple[str, ...]:
-    names = re.findall(rb"^diff --git \"?a/(?:.*?)\"? \"?b/(.*?)\"?$", diff, re.MULTILINE)
-    return tuple(name.decode(errors="surrogateescape") for name in names)
+    files = tuple(name.decode(errors="surrogateescape") for name in names.split(b"\0"))
+    return Captured(base=Sha(base.decode()), diff=diff, files=files)

@@ -6,7 +6,7 @@ they are merged with each commit, and no line number is ever searched for.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,14 +38,16 @@ def read_diff(store: Store, name: str, source: Source, data: bytes, where: Range
     """Return the pair of a diff (`git diff`, `format-patch` or plain); raises `UserError` when it fits nowhere."""
     named = _named_base(store, name, source, data)
     with Index(store, store.commit(named or where.good).tree) as index:
-        told = {} if named else index.made_on(data)
+        told = index.made_on(data)
     before = store.commit(named).tree if named else _tree_with(store, told, where)
+    (there,) = store.entries([before], list(told))
+    same = bool(told) and _ids(there) == _ids(told.values())
     with Index(store, before) as index:
         try:
-            index.apply(data)
+            index.apply(data, same_files=same)
         except GitError as error:
             raise UserError(
-                f"patch '{name}': {source.diff} does not fit {(named or where.good)[:12]}: {_first(error.words)}",
+                f"patch '{name}': {source.diff} does not fit {(named or where.good)[:12]}: {_reason(error.words)}",
                 hint="name the commit that it was made on with `base`, or make it anew: `bisectperf patches capture`",
             ) from None
         after = index.write()
@@ -76,13 +78,16 @@ def _tree_with(store: Store, told: dict[str, Entry], where: Range) -> TreeId:
     if not told:
         return good
     paths = list(told)
-    ids = [entry.id for entry in told.values()]
     for candidates in ([where.good], where.line, _all_commits(store)):
         found = store.entries(candidates, paths)
         for sha, row in zip(candidates, found, strict=True):
-            if [entry.id if entry else "" for entry in row] == ids:
+            if _ids(row) == _ids(told.values()):
                 return store.commit(sha).tree
     return store.edit([(good, told)])[0]
+
+
+def _ids(entries: Iterable[Entry | None]) -> list[str]:
+    return [entry.id if entry else "" for entry in entries]
 
 
 def _all_commits(store: Store) -> Sequence[Sha]:
@@ -110,8 +115,8 @@ def _stored(store: Store, name: str, path: Path) -> Entry:
     return Entry("100755" if os.access(path, os.X_OK) else "100644", store.write_blob(path.read_bytes()))
 
 
-def _first(words: str) -> str:
+def _reason(words: str) -> str:
     """Return the line in which git says what is wrong."""
-    lines = words.splitlines()
-    told = [line for line in lines if line.startswith("error: ")] or lines
-    return told[0].removeprefix("error: ") if told else "no reason given"
+    lines = words.splitlines() or ["no reason given"]
+    failed = [line for line in lines if line.startswith("error: patch failed")]
+    return (failed or lines)[-1].removeprefix("error: ")

@@ -32,7 +32,7 @@ def run_script(
         work, home = Path(room) / "tree", Path(room) / "home"
         work.mkdir()
         home.mkdir()
-        index.git("checkout-index", "--all", "--index", f"--prefix={work}/")
+        index.git("--work-tree", str(work), "checkout-index", "--all", "--index")
         rc, said = _run(_argv(folder, script), work, home, timeout)
         if rc != 0:
             where = f"did not end within {timeout:g} s" if rc is None else f"ended with status {rc}"
@@ -42,8 +42,14 @@ def run_script(
 
 
 def _argv(folder: Path, script: Sequence[str]) -> list[str]:
-    """Return the script's argv, files beside the recipe by their full paths."""
-    return [*_offline(), *(str((folder / word).resolve()) if (folder / word).is_file() else word for word in script)]
+    """Return the script's argv, files beside the recipe by their full paths; raises `UserError` if it cannot run."""
+    words = [str((folder / word).resolve()) if (folder / word).is_file() else word for word in script]
+    if shutil.which(words[0]) is None:
+        raise UserError(
+            f"the patch script {words[0]} cannot be run: no such command, or no right to execute it",
+            hint="correct `script`, or `chmod +x` the file",
+        )
+    return [*_offline(), *words]
 
 
 @cache
@@ -59,7 +65,7 @@ def _offline() -> tuple[str, ...]:
 
 
 def _run(argv: Sequence[str], work: Path, home: Path, timeout: float) -> tuple[int | None, str]:
-    """Return the exit status (None: too late) and the last words; raises `UserError` if it cannot be started."""
+    """Return the exit status (None: too late) and the last words."""
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
@@ -70,20 +76,15 @@ def _run(argv: Sequence[str], work: Path, home: Path, timeout: float) -> tuple[i
     }
     # A file, not a pipe: a process that got away would hold a pipe open for ever.
     with tempfile.TemporaryFile() as words:
-        try:
-            child = subprocess.Popen(
-                argv,
-                cwd=work,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UserError(
-                f"the patch script {argv[0]} cannot be run: {error.strerror}", hint="check its path and its rights"
-            ) from None
+        child = subprocess.Popen(
+            argv,
+            cwd=work,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             rc: int | None = child.wait(timeout)
         except subprocess.TimeoutExpired:

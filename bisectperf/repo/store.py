@@ -37,7 +37,10 @@ Edits = Mapping[str, Entry | None]
 
 
 class Store(Objects):
-    """A bare repository of ours: a hard-linked clone, so that the user's `gc --prune=now` takes nothing from us."""
+    """A bare repository of ours: a hard-linked clone, so that the user's `gc --prune=now` takes nothing from us.
+
+    What the two share are the bytes of objects, which nobody ever changes; git may renew an object file's time.
+    """
 
     @classmethod
     def of(cls, source: Repository, folder: Path) -> Self:
@@ -176,9 +179,13 @@ class Index:
         """Run git with this index; return its standard output."""
         return self.store.git(*argv, stdin=stdin, env=self._env)[1]
 
-    def apply(self, diff: bytes) -> None:
-        """Apply a diff exactly where it says; raises `GitError` where it fits only at other lines, or not at all."""
-        argv = ["apply", "--cached", "--verbose", "--whitespace=nowarn", "-"]
+    def apply(self, diff: bytes, *, same_files: bool) -> None:
+        """Apply a diff exactly where it says; raises `GitError` where it fits only at other lines, or not at all.
+
+        A diff without lines of context is accepted for the `same_files` that it was made on, and for no others.
+        """
+        bare = ["--unidiff-zero"] if same_files else []
+        argv = ["apply", "--cached", "--verbose", "--whitespace=nowarn", *bare, "-"]
         words = words_of(argv, cwd=self.store.folder, stdin=diff, env=_ALONE | self._env)
         # An offset is how a hunk lands in a neighbour that looks like its target.
         moved = next((line for line in words.splitlines() if " (offset " in line), "")
