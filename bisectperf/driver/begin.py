@@ -241,7 +241,7 @@ def _bench(setup: Setup, plan: Plan, folder: Path, teller: Teller) -> RangeBench
     stack = stack_of(setup, plan.good, commits)
 
     source = Source(
-        commit_of=setup.store.commit_of,
+        commit_of=lambda tree, _sha: stack.commit_of(tree),
         pack=setup.store.pack,
         digest_of=setup.store.digest_of,
         ancestry=stack.reached,

@@ -1,0 +1,3 @@
+"""A language model that fits in a pocket."""
+
+__version__ = "0.1"
