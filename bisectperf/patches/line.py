@@ -51,7 +51,7 @@ def inner_line(store: Store, stack: Stack, outer: Line, merge: Sha, *, code: Seq
         else:
             positions.append(position)
         last = key
-    if last == keys[-1] and len(positions) > 1:
+    if last is not None and last == keys[-1] and len(positions) > 1:
         # Its tree is the merge's in all that counts: launches of the merge are launches of this commit.
         positions[-1] = replace(positions[-1], tree=after.tree)
     else:

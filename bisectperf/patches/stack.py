@@ -84,6 +84,10 @@ class Stack:
     def revert(self, sha: Sha, onto: Sha) -> Composed:
         """Return `onto` without what `sha` changed against its first parent, with every patch that belongs there."""
         commit = self.store.commit(sha)
+        if not commit.parents:
+            raise UserError(
+                f"{sha[:12]} is the first commit: there is nothing to go back to", hint="name a later one"
+            )
         parent = self.store.commit(commit.parents[0])
         tree, conflicts = self.store.merge_trees(commit.tree, self.store.commit(onto).tree, parent.tree)
         work = _Work(onto, (onto,), tree)

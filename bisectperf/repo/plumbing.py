@@ -25,6 +25,9 @@ _SETTINGS = (
     "core.fsmonitor=false",
     "core.quotePath=false",
     "gc.auto=0",
+    "i18n.logOutputEncoding=UTF-8",
+    # Version 2 gives any object that is asked for, whether or not a branch leads to it.
+    "protocol.version=2",
     # A guess that a folder moved must not decide where a patch's new file goes.
     "merge.directoryRenames=false",
 )

@@ -47,12 +47,23 @@ class Repository(Objects):
         return self.git("config", "--get", key, allowed=(0, 1))[1].decode(errors="replace").strip()
 
     def require_complete(self) -> None:
-        """Refuse a shallow clone: commits that are not there cannot be searched."""
+        """Refuse a shallow or partial clone: what is not there cannot be searched, nor merged with patches."""
         if self.line("rev-parse", "--is-shallow-repository") == "true":
             raise UserError(
                 f"{self.folder} is a shallow clone: the commits to search are not all there",
                 hint=f"git -C {self.folder} fetch --unshallow",
             )
+
+        promised = self.git("config", "--get-regexp", r"^remote\..*\.promisor$", "true", allowed=(0, 1))[0] == 0
+        if promised and self._lacks_objects():
+            raise UserError(
+                f"{self.folder} is a partial clone: the files of older commits are not all there",
+                hint=f"git -C {self.folder} fetch --refetch --no-filter",
+            )
+
+    def _lacks_objects(self) -> bool:
+        out = self.git("rev-list", "--objects", "--no-object-names", "--missing=print", "--all")[1]
+        return b"\n?" in b"\n" + out
 
     def dirt(self) -> str:
         """Return in one line what the working copy has that no commit has; empty when it is clean."""

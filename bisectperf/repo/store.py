@@ -57,7 +57,7 @@ class Store(Objects):
                         f"{source.folder} cannot be copied to {folder}: {error.words}", hint="check disk and rights"
                     ) from None
                 _settle(cls(aside))
-                aside.replace(folder)
+                _move(aside, folder)
         return cls(folder)
 
     @classmethod
@@ -69,7 +69,7 @@ class Store(Objects):
                 init = ["init", "-q", "--bare", "--template=", f"--object-format={object_format}", str(aside)]
                 plumb(init, cwd=folder.parent)
                 _settle(cls(aside))
-                aside.replace(folder)
+                _move(aside, folder)
         return cls(folder)
 
     def git(
@@ -230,6 +230,15 @@ def _aside(folder: Path) -> Iterator[Path]:
         yield room / "git"
     finally:
         shutil.rmtree(room)
+
+
+def _move(made: Path, folder: Path) -> None:
+    try:
+        made.replace(folder)
+    except OSError:
+        if not (folder / "HEAD").is_file():
+            raise
+        # Another process was quicker; its store is as good.
 
 
 def _edit_command(branch: str, tree: TreeId, edits: Edits) -> str:

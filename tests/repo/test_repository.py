@@ -75,6 +75,19 @@ def test_a_shallow_clone_is_refused_with_the_command_that_mends_it(history, tmp_
     opened(history).require_complete()
 
 
+def test_a_partial_clone_is_refused_with_the_command_that_mends_it(history, tmp_path):
+    history.commit("one", {"a": "1\n"})
+    history.commit("two", {"a": "2\n"})
+    history.git("config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial"
+    argv = ["git", "clone", "-q", "--filter=blob:none", f"file://{history.folder}", str(partial)]
+    subprocess.run(argv, check=True)
+    with pytest.raises(UserError, match="partial clone") as seen:
+        Repository.open(str(partial)).require_complete()
+    subprocess.run(seen.value.hint.split(), check=True, capture_output=True)
+    Repository.open(str(partial)).require_complete()
+
+
 def test_dirt_is_told_in_one_line(history):
     history.commit("one", {"a": "1\n", "b": "1\n"})
     assert not opened(history).dirt()
