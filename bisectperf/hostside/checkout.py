@@ -10,13 +10,15 @@ checkout     {"mirror", "worktree", "commit", "keep", "submodules", "repair"}
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
-from gitcalls import environment, git, listing
-from prove import extras
+from gitcalls import Objects, environment, git
+from prove import LFS_LARGEST, extras
 
 
 def main(argv):
@@ -66,27 +68,57 @@ def receive(mirror, commit, tree):
 
 
 def checkout(mirror, worktree, commit, keep=(), submodules=False, repair=False):
-    """Put exactly `commit` into our worktree; files that neither it nor `keep` names are removed one by one."""
+    """Put exactly `commit` into our worktree; files that neither it nor `keep` (globs) names are removed one by one.
+
+    Files that stay the same keep their times and changed ones get the present time, so that a build notices every
+    change. With `repair` nothing of the former checkout is used. Returns {"removed": count, "at": seconds}.
+    """
     if repair:
-        shutil.rmtree(worktree, ignore_errors=True)
+        forget(mirror, worktree)
     if not os.path.exists(os.path.join(worktree, ".git")):
-        shutil.rmtree(worktree, ignore_errors=True)
+        forget(mirror, worktree)
         os.makedirs(os.path.dirname(worktree), mode=0o700, exist_ok=True)
-        git(mirror, "worktree", "prune")
         git(mirror, "worktree", "add", "-f", "--detach", "--no-checkout", worktree, commit)
     for lock in ("index.lock", "HEAD.lock"):
         path = os.path.join(git_folder(worktree), lock)
         if os.path.exists(path):
             os.unlink(path)  # ours alone: a checkout that was killed
     git(mirror, "checkout", "-q", "--force", "--detach", commit, cwd=worktree)
-    # What git takes for unchanged by its index may be changed on disk: write every differing file anew.
-    git(mirror, "read-tree", "--reset", "-u", commit, cwd=worktree)
     if submodules:
+        git(mirror, "submodule", "--quiet", "sync", "--recursive", cwd=worktree)
         git(mirror, "submodule", "--quiet", "update", "--init", "--recursive", "--force", cwd=worktree)
-    removed = extras(worktree, listing(mirror, commit + "^{tree}"), keep, submodules)
+    with tempfile.TemporaryDirectory(prefix="bisectperf-checkout-") as scratch:
+        wanted = Objects(mirror, scratch, commit).listing(commit + "^{tree}")
+    removed = extras(worktree, wanted, keep, submodules)
     for path in removed:
         remove(os.path.join(os.fsencode(worktree), path))
+    fill_pointers(mirror, worktree, wanted)
     return {"removed": len(removed), "at": time.time()}
+
+
+def forget(mirror, worktree):
+    """Remove the worktree, what git knows of it, and whatever anybody set in the mirror's configuration."""
+    shutil.rmtree(worktree, ignore_errors=True)
+    with open(os.path.join(mirror, "config"), "w") as file:
+        file.write("[core]\n\trepositoryFormatVersion = 0\n\tfilemode = true\n\tbare = true\n")
+    git(mirror, "worktree", "prune")
+
+
+def fill_pointers(mirror, worktree, wanted):
+    """Write the content of LFS files whose objects a build has fetched into the mirror: a checkout makes pointers."""
+    store = os.path.join(mirror, "lfs", "objects")
+    if not os.path.isdir(store):
+        return
+    for path, (mode, kind, _) in wanted.items():
+        full = os.path.join(os.fsencode(worktree), path)
+        if kind != "blob" or mode == "120000" or os.path.getsize(full) > LFS_LARGEST:
+            continue
+        with open(full, "rb") as file:
+            name = re.search(b"^oid sha256:(([0-9a-f]{2})([0-9a-f]{2})[0-9a-f]{60})$", file.read(), re.MULTILINE)
+        if name:
+            source = os.path.join(os.fsencode(store), name.group(2), name.group(3), name.group(1))
+            if os.path.exists(source):
+                shutil.copyfile(source, full)
 
 
 def git_folder(worktree):

@@ -6,168 +6,177 @@ file that the tree does not name is a problem unless the build declared it. A fo
 too, even an empty one: Python takes it for a package.
 """
 
+import filecmp
 import fnmatch
 import hashlib
 import os
 import stat
-import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from gitcalls import environment, git, listing
+from gitcalls import Objects
 
 SHOWN = 20
+PIECE = 1 << 20
+SHARE = 512  # files per task: a task a file costs more than the hashing of a small file
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
+LFS_LARGEST = 1024  # bytes: what the LFS specification allows for a pointer
 
 
-def prove(worktree, mirror, tree, allow=(), submodules=False):
-    """Return {"expected", "found", "files", "at", "problems"}; `found` is the tree where nothing differs."""
-    wanted = listing(mirror, tree)
-    problems = differences(worktree, mirror, tree, wanted, submodules)
+def prove(worktree, git_dir, tree, allow=(), submodules=False):
+    """Hold `worktree` against `tree`, whose objects lie in the repository `git_dir`.
+
+    `allow` are globs of what may lie there besides, and of LFS files whose content may be missing. With `submodules`
+    each of them is proved in turn; without, their folders must be empty. Returns {"expected", "found", "files", "at",
+    "problems"}, as the package's `TreeProof`; `found` is the tree, or None where anything differs.
+    Raises `RuntimeError` when the objects cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="bisectperf-proof-") as scratch:
+        objects = Objects(git_dir, scratch, tree)
+        wanted = objects.listing(tree)
+        problems = differences(worktree, objects, tree, wanted, allow)
     problems += ["%s is not in the tree" % show(path) for path in extras(worktree, wanted, allow, submodules)]
+    if submodules:
+        for path, (_, kind, commit) in sorted(wanted.items()):
+            problems += check_submodule(os.fsencode(worktree), path, commit) if kind == "commit" else []
     more = len(problems) - SHOWN
-    if more > 0:
-        problems = problems[:SHOWN] + ["and %d more" % more]
     return {
         "expected": tree,
-        "found": tree if not problems else None,
+        "found": None if problems else tree,
         "files": len(wanted),
         "at": time.time(),
-        "problems": problems,
+        "problems": problems[:SHOWN] + (["and %d more" % more] if more > 0 else []),
     }
 
 
 def show(path):
-    return os.fsdecode(path).encode("unicode_escape", "surrogateescape").decode("ascii", "replace")
+    """Return a path of bytes as text that shows what cannot be printed, so that twins of a name can be told apart."""
+    return os.fsdecode(path).encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
-def differences(worktree, mirror, tree, wanted, submodules):
+# -- files that the tree names ----------------------------------------------------------------------------------
+
+
+def differences(worktree, objects, tree, wanted, allow):
     """Return what is wrong with the files that the tree names."""
     root = os.fsencode(worktree)
-    links = {path: facts for path, facts in wanted.items() if facts[1] == "commit"}
-    files = [(path, facts) for path, facts in wanted.items() if facts[1] == "blob"]
+    files = sorted((path, facts) for path, facts in wanted.items() if facts[1] == "blob")
+    shares = [files[i : i + SHARE] for i in range(0, len(files), SHARE)]
+    # Threads wait for the disk side by side; with everything in memory they cost nothing.
     with ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 1)) as pool:
-        found = list(pool.map(lambda item: check_file(root, *item), files, chunksize=64))
-    wrong = [(path, said) for (path, _), said in zip(files, found) if said]
-    problems = converted(root, mirror, tree, dict(files), wrong)
-    for path, facts in links.items():
-        problems += check_submodule(root, path, facts[2]) if submodules else []
-    return problems
+        wrong = [pair for found in pool.map(lambda share: check_share(root, share), shares) for pair in found]
+    wrong = [(path, said) for path, said in wrong if said != POINTER or not permitted(path, globs(allow))]
+    return ["%s %s" % (show(path), said) for path, said in unexplained(root, objects, tree, wrong)]
 
 
-def check_file(root, path, facts):
+def check_share(root, share):
+    """Return [(path, what is wrong)] for the files among `share` with which anything is."""
+    found, real = [], {}
+    for path, (mode, _, name) in share:
+        parent = os.path.dirname(path)
+        if parent not in real:
+            real[parent] = is_real_folder(root, parent)
+        said = check_file(os.path.join(root, path), mode, name) if real[parent] else "lies behind a symbolic link"
+        if said:
+            found.append((path, said))
+    return found
+
+
+def is_real_folder(root, path):
+    """Return whether no part of `path` below `root` is a symbolic link (what is missing is none)."""
+    while path:
+        if os.path.islink(os.path.join(root, path)):
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
+DIFFERS = "differs"
+POINTER = "is an LFS pointer whose content was never fetched"
+
+
+def check_file(full, mode, name):
     """Return what is wrong with one file, or the empty string."""
-    mode, _, wanted = facts
-    full = os.path.join(root, path)
     try:
         about = os.lstat(full)
-    except OSError:
-        return "is missing"
-    if mode == "120000":
-        if not stat.S_ISLNK(about.st_mode):
-            return "is no symbolic link"
-        data = os.readlink(full)
-        return "" if blob(data, wanted) == wanted else "points elsewhere"
-    if not stat.S_ISREG(about.st_mode):
-        return "is no regular file"
-    if bool(about.st_mode & 0o100) != (mode == "100755"):
-        return "has the wrong executable bit"
-    parent = os.path.dirname(path)
-    while parent:
-        if os.path.islink(os.path.join(root, parent)):
-            return "lies behind a symbolic link"
-        parent = os.path.dirname(parent)
-    return "" if hash_file(full, about.st_size, wanted) == wanted else "differs"
+        if mode == "120000":
+            if not stat.S_ISLNK(about.st_mode):
+                return "is no symbolic link"
+            return "" if hash_bytes(os.readlink(full), name) == name else "points elsewhere"
+        if not stat.S_ISREG(about.st_mode):
+            return "is no regular file"
+        if bool(about.st_mode & 0o100) != (mode == "100755"):
+            return "has the wrong executable bit"
+        return check_content(full, about.st_size, name)
+    except OSError as error:
+        return "cannot be read: %s" % error.strerror
 
 
-def hasher(wanted):
-    return hashlib.sha1() if len(wanted) == 40 else hashlib.sha256()
+def check_content(full, size, name):
+    """Return how a regular file differs in content from the blob `name`, or the empty string."""
+    fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW)  # not open(): its buffer costs more than reading a small file
+    try:
+        data = os.read(fd, PIECE)
+        made = hasher(name)
+        made.update(b"blob %d\0" % size)
+        piece = data
+        while piece:
+            made.update(piece)
+            piece = os.read(fd, PIECE)
+    finally:
+        os.close(fd)
+    if made.hexdigest() != name:
+        return DIFFERS
+    return POINTER if size <= LFS_LARGEST and data.startswith(LFS) else ""
 
 
-def blob(data, wanted):
-    made = hasher(wanted)
-    made.update(b"blob %d\0" % len(data))
-    made.update(data)
+def hasher(name):
+    """Return the hash that object ids like `name` are made with."""
+    return hashlib.sha1() if len(name) == 40 else hashlib.sha256()
+
+
+def hash_bytes(data, name):
+    made = hasher(name)
+    made.update(b"blob %d\0" % len(data) + data)
     return made.hexdigest()
 
 
-def hash_file(path, size, wanted):
-    made = hasher(wanted)
-    made.update(b"blob %d\0" % size)
-    with open(path, "rb") as file:
-        while True:
-            piece = file.read(1 << 20)
-            if not piece:
-                return made.hexdigest()
-            made.update(piece)
+# -- files that a checkout rightly changes ----------------------------------------------------------------------
 
 
-def converted(root, mirror, tree, facts, wrong):
-    """Return the problems among `wrong` that no declared conversion (eol, ident, LFS) of the tree itself explains."""
-    problems = []
-    for path, said in wrong:
-        if said == "differs" and said_by_attributes(root, mirror, tree, path, facts[path][2]):
-            continue
-        problems.append("%s %s" % (show(path), said))
-    return problems
+def unexplained(root, objects, tree, wrong):
+    """Return those of `wrong` that no conversion asked for by the tree itself (eol, ident, LFS) explains."""
+    changed = [path for path, said in wrong if said == DIFFERS]
+    if not changed:
+        return wrong
+    written = objects.written(tree, changed)
+    return [(path, said) for path, said in wrong if said != DIFFERS or not explained(root, written, path)]
 
 
-def said_by_attributes(root, mirror, tree, path, name):
-    """Return whether the file on disk is what git itself would write for this blob at this path."""
-    with open(os.path.join(root, path), "rb") as file:
-        data = file.read()
-    pointer = git(mirror, "cat-file", "blob", name)
-    if pointer.startswith(LFS):
-        return lfs_matches(pointer, data)
-    attributes = attributes_of(mirror, tree, path)
-    # A filter driver is a program of somebody's configuration: what it writes is not what the tree says.
-    if attributes.get("filter", "unspecified") not in ("unspecified", "unset"):
-        return False
-    text = pointer
-    if attributes.get("ident") == "set":
-        text = text.replace(b"$Id$", b"$Id: " + name.encode() + b" $")
-    if attributes.get("eol") == "crlf" and b"\r\n" not in text:
-        text = text.replace(b"\n", b"\r\n")
-    return text == data and text != pointer
+def explained(root, written, path):
+    """Return whether the file on disk is what git writes there, or the content that its LFS pointer names."""
+    full, meant = os.path.join(root, path), os.path.join(written, path)
+    if filecmp.cmp(full, meant, shallow=False):
+        return True
+    with open(meant, "rb") as file:
+        pointer = file.read(LFS_LARGEST + 1)
+    return is_content_of(full, pointer) if pointer.startswith(LFS) and len(pointer) <= LFS_LARGEST else False
 
 
-def attributes_of(mirror, tree, path):
-    """Return the attributes that the tree's own .gitattributes files give to `path`."""
-    index = os.path.join(os.path.dirname(mirror), ".attr-index-%d" % os.getpid())
-    env = dict(environment(mirror), GIT_INDEX_FILE=index)
-    try:
-        subprocess.run(["git", "--git-dir=" + mirror, "read-tree", tree], env=env, check=True)
-        out = subprocess.run(
-            ["git", "--git-dir=" + mirror, "check-attr", "--cached", "-z", "filter", "ident", "eol", "--", path],
-            env=env,
-            check=True,
-            stdout=subprocess.PIPE,
-        ).stdout.split(b"\0")
-    finally:
-        if os.path.exists(index):
-            os.unlink(index)
-    return {out[i + 1].decode(): out[i + 2].decode() for i in range(0, len(out) - 2, 3)}
-
-
-def lfs_matches(pointer, data):
-    """Return whether `data` is the content that an LFS pointer names, by size and sha256."""
+def is_content_of(full, pointer):
+    """Return whether a file is what an LFS pointer names, by size and SHA-256."""
     fields = dict(line.split(b" ", 1) for line in pointer.splitlines() if b" " in line)
-    digest = b"sha256:" + hashlib.sha256(data).hexdigest().encode()
-    return fields.get(b"oid") == digest and int(fields.get(b"size", b"-1")) == len(data)
+    if fields.get(b"size") != b"%d" % os.path.getsize(full):
+        return False
+    made = hashlib.sha256()
+    with open(full, "rb") as file:
+        for piece in iter(lambda: file.read(PIECE), b""):
+            made.update(piece)
+    return fields.get(b"oid") == b"sha256:" + made.hexdigest().encode()
 
 
-def check_submodule(root, path, wanted):
-    """Return what is wrong with a submodule: its commit, then every byte of it."""
-    folder = os.fsdecode(os.path.join(root, path))
-    name = show(path)
-    if not os.path.exists(os.path.join(folder, ".git")):
-        return ["%s: the submodule is not checked out" % name]
-    try:
-        where = git("", "rev-parse", "--absolute-git-dir", cwd=folder).decode().strip()
-        tree = git(where, "rev-parse", wanted + "^{tree}").decode().strip()
-    except RuntimeError as error:
-        return ["%s: %s" % (name, error)]
-    return ["%s/%s" % (name, said) for said in prove(folder, where, tree, (), True)["problems"]]
+# -- files that the tree does not name --------------------------------------------------------------------------
 
 
 def extras(worktree, wanted, allow=(), submodules=False):
@@ -179,31 +188,54 @@ def extras(worktree, wanted, allow=(), submodules=False):
         while parent not in folders:
             folders.add(parent)
             parent = os.path.dirname(parent)
-    modules = {path for path, facts in wanted.items() if facts[1] == "commit"}
-    patterns = [os.fsencode(pattern) for pattern in allow]
-    found = []
-    todo = [b""]
+    patterns = globs(allow)
+    found, todo = [], [b""]
     while todo:
         here = todo.pop()
-        with os.scandir(os.path.join(root, here) if here else root) as entries:
+        with os.scandir(os.path.join(root, here)) as entries:
             for entry in entries:
-                path = os.path.join(here, entry.name) if here else entry.name
+                path = os.path.join(here, entry.name)
                 if path == b".git" or permitted(path, patterns):
                     continue
-                if path in modules:
-                    if not submodules and os.listdir(os.path.join(root, path)):
-                        found.append(path)
-                elif entry.is_dir(follow_symlinks=False) and path in folders:
-                    todo.append(path)
-                elif path not in wanted or entry.is_dir(follow_symlinks=False):
-                    found.append(path)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if wanted.get(path, ("", ""))[1] == "commit":
+                    known = is_folder and (submodules or not os.listdir(entry.path))
+                elif is_folder:
+                    known = path in folders
+                    todo += [path] if known else []
+                else:
+                    known = path in wanted
+                found += [] if known else [path]
     return sorted(found)
+
+
+def globs(allow):
+    return [os.fsencode(pattern) for pattern in allow]
 
 
 def permitted(path, patterns):
     """Return whether a glob permits `path` or one of the folders that it lies in."""
-    while path:
+    while path and patterns:
         if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
             return True
         path = os.path.dirname(path)
     return False
+
+
+def check_submodule(root, path, commit):
+    """Return what is wrong with a submodule: that it is there, and every byte of it."""
+    folder, name = os.path.join(root, path), show(path)
+    link = os.path.join(folder, b".git")
+    if not os.path.exists(link):
+        return ["%s: the submodule is not checked out" % name]
+    where = link
+    if os.path.isfile(link):
+        with open(link, "rb") as file:
+            where = os.path.join(folder, file.read().partition(b":")[2].strip())
+    try:
+        with tempfile.TemporaryDirectory(prefix="bisectperf-proof-") as scratch:
+            tree = Objects(os.fsdecode(where), scratch, commit).git("rev-parse", commit + "^{tree}").decode().strip()
+        problems = prove(os.fsdecode(folder), os.fsdecode(where), tree, (), True)["problems"]
+    except RuntimeError as error:
+        return ["%s: the commit %s of the submodule is not there (%s)" % (name, commit[:9], error)]
+    return ["%s/%s" % (name, said) for said in problems]

@@ -1,0 +1,120 @@
+"""A host as the scripts see it: our mirror, our worktree, and the interpreter that the host happens to have."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOSTSIDE = Path(__file__).parents[2] / "bisectperf" / "hostside"
+PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+"""The host's own interpreter, not the one that runs the tests."""
+
+FILES = {
+    ".gitattributes": "*.bat text eol=crlf\nversion.txt ident\nmodel.bin filter=lfs\n",
+    ".gitignore": "*.so\n__pycache__/\njson.py\nbuild/\n",
+    "engine/__init__.py": "from engine.core import step\n",
+    "engine/core.py": "def step(n):\n    return n + 1\n",
+    "engine/caf\u00e9.txt": "coffee\n",
+    "run.sh": "#!/bin/sh\nexec python3 -m engine\n",
+    "start.bat": "echo one\necho two\n",
+    "version.txt": "$Id$\n",
+}
+
+
+def clean_environment(**more):
+    return {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))} | more
+
+
+class Site:
+    """Our folder on a host, with one worktree."""
+
+    def __init__(self, root, upstream):
+        self.root = Path(root)
+        self.upstream = upstream
+        self.mirror = self.root / "mirror" / "r.git"
+        self.worktree = self.root / "wt" / "lane"
+        self.tool("mirror-init", {"mirror": str(self.mirror)})
+
+    def python(self, *argv, **options):
+        return subprocess.run([PYTHON, *argv], capture_output=True, check=False, env=clean_environment(), **options)
+
+    def ask(self, verb, words, pack=None):
+        """Run a verb of checkout.py; return the finished process."""
+        script = str(HOSTSIDE / "checkout.py")
+        if pack is None:
+            return self.python(script, verb, input=json.dumps(words).encode())
+        return self.python(script, verb, json.dumps(words), input=pack)
+
+    def tool(self, verb, words, pack=None):
+        done = self.ask(verb, words, pack)
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    def tree_of(self, commit):
+        return self.upstream.git("rev-parse", commit + "^{tree}")
+
+    def send(self, commit):
+        """Bring a commit into the mirror, as the controller does."""
+        pack = subprocess.run(
+            ["git", "pack-objects", "--revs", "--stdout", "-q"],
+            cwd=self.upstream.folder,
+            input=commit.encode() + b"\n",
+            capture_output=True,
+            check=True,
+        ).stdout
+        words = {"mirror": str(self.mirror), "commit": commit, "tree": self.tree_of(commit)}
+        return self.tool("receive", words, pack)
+
+    def checkout(self, commit, **more):
+        words = {"mirror": str(self.mirror), "worktree": str(self.worktree), "commit": commit, **more}
+        return self.tool("checkout", words)
+
+    def prove(self, commit, allow=(), *, submodules=False, without=""):
+        """Return the proof of the worktree against `commit`; `without` is Python that takes a check out."""
+        script = (
+            "import sys, json; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n"
+            f"import prove\n{without}\n"
+            "print(json.dumps(prove.prove(*json.loads(sys.argv[2]))))"
+        )
+        words = [str(self.worktree), str(self.mirror), self.tree_of(commit), list(allow), submodules]
+        done = self.python("-c", script, str(HOSTSIDE), json.dumps(words))
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    def git(self, *argv, **options):
+        """Run git in the worktree as anybody would."""
+        clean = ["-c", "user.name=B", "-c", "user.email=b@example.org", "-c", "protocol.file.allow=always"]
+        done = subprocess.run(
+            ["git", *clean, *argv],
+            cwd=self.worktree,
+            capture_output=True,
+            check=False,
+            env=clean_environment(GIT_CONFIG_NOSYSTEM="1"),
+            **options,
+        )
+        assert done.returncode == 0, f"git {argv}: {done.stderr.decode()}"
+        return done.stdout.decode(errors="surrogateescape").strip()
+
+
+@pytest.fixture
+def upstream(history, own_home):
+    """Two commits: `history.old` and `history.new`, with an executable and a symbolic link."""
+    history.write(FILES)
+    (history.folder / "run.sh").chmod(0o755)
+    (history.folder / "latest").symlink_to("engine/core.py")
+    history.old = history.commit("old")
+    history.new = history.commit("new", {"engine/core.py": "def step(n):\n    return n + 2\n"})
+    return history
+
+
+@pytest.fixture
+def site(tmp_path, upstream):
+    """A worktree of ours at the new commit."""
+    made = Site(tmp_path / "host", upstream)
+    made.send(upstream.new)
+    made.checkout(upstream.new)
+    return made
