@@ -45,10 +45,20 @@ def test_a_patch_whose_function_is_gone_conflicts_and_is_not_put_into_another(hi
     assert (composed.failed.kind, composed.failed.patch, composed.failed.where) == ("conflict", "p", "m.py")
 
 
-def test_a_patch_follows_a_renamed_file(history, bench, patch, base):
-    moved = history.commit("moved", {"m.py": None, "models/m.py": MODEL})
-    stack = bench.open(patch(assertions=(Assertion(file="models/m.py", text="self.fast()"),)), good=base)
-    assert bench.text(stack.compose(moved).tree, "models/m.py") == PATCHED
+def test_a_patch_follows_a_renamed_file_wherever_it_goes(history, bench, patch, base):
+    places = ("models/m.py", "old/m.py")
+    moves = [
+        history.commit("moved", {"m.py": None, places[0]: MODEL}),
+        history.commit("moved on", {places[0]: None, places[1]: MODEL}),
+    ]
+    stack = bench.open(patch(), good=base)
+    # The derived assertion names the file where the patch was made: a rename is not proved by it.
+    assert [c.failed.kind for c in stack.compose_many(moves)] == ["assertion", "assertion"]
+    for sha, place in zip(moves, places, strict=True):
+        claims = (Assertion(file=place, text="self.fast()"),)
+        trees = [c.tree for c in bench.open(patch(assertions=claims), good=base).compose_many(moves)]
+        assert [tree is not None for tree in trees] == [sha == moves[0], sha == moves[1]]
+        assert bench.text(trees[moves.index(sha)], place) == PATCHED
 
 
 def test_a_method_that_upstream_added_in_other_words_fails_the_assertion(history, bench, patch):
