@@ -36,10 +36,14 @@ class Range(msgspec.Struct, frozen=True):
 
 def read_diff(store: Store, name: str, source: Source, data: bytes, where: Range) -> Pair:
     """Return the pair of a diff (`git diff`, `format-patch` or plain); raises `UserError` when it fits nowhere."""
-    named = _named_base(store, name, source, data)
+    named = _named_base(store, name, source)
     with Index(store, store.commit(named or where.good).tree) as index:
         told = index.made_on(data)
-    before = store.commit(named).tree if named else _tree_with(store, told, where)
+    trailer = _BASE_COMMIT.search(data)
+    said = store.find(trailer.group(1).decode()) if trailer else None
+    if not told:
+        named = named or said
+    before = store.commit(named).tree if named else _tree_with(store, told, said, where)
     (there,) = store.entries([before], list(told))
     same = bool(told) and _ids(there) == _ids(told.values())
     with Index(store, before) as index:
@@ -56,29 +60,29 @@ def read_diff(store: Store, name: str, source: Source, data: bytes, where: Range
     return Pair(before, after, bool(named or told))
 
 
-def _named_base(store: Store, name: str, source: Source, data: bytes) -> Sha | None:
-    """Return the base that the recipe names, or the diff's own `base-commit` where the repository has it."""
-    if source.base:
-        found = store.find(source.base)
-        if found is None:
-            raise UserError(
-                f"patch '{name}': its base {source.base} is no commit here", hint="fetch it, or correct `base`"
-            )
-        return found
-    trailer = _BASE_COMMIT.search(data)
-    return store.find(trailer.group(1).decode()) if trailer else None
+def _named_base(store: Store, name: str, source: Source) -> Sha | None:
+    """Return the base that the recipe names; raises `UserError` when it is not there."""
+    if not source.base:
+        return None
+    found = store.find(source.base)
+    if found is None:
+        raise UserError(
+            f"patch '{name}': its base {source.base} is no commit here", hint="fetch it, or correct `base`"
+        )
+    return found
 
 
-def _tree_with(store: Store, told: dict[str, Entry], where: Range) -> TreeId:
+def _tree_with(store: Store, told: dict[str, Entry], said: Sha | None, where: Range) -> TreeId:
     """Return a tree in which every file is the one that the diff was made on.
 
-    It is a commit's own tree where any has them all: of the files around them, a merge sees which were renamed.
+    It is a commit's own tree where any has them all, first the one that the diff `said` it was based on: of the files
+    around them, a merge sees which were renamed.
     """
     good = store.commit(where.good).tree
     if not told:
         return good
     paths = list(told)
-    for candidates in ([where.good], where.line, _all_commits(store)):
+    for candidates in ([said] if said else [], [where.good], where.line, _all_commits(store)):
         found = store.entries(candidates, paths)
         for sha, row in zip(candidates, found, strict=True):
             if _ids(row) == _ids(told.values()):
@@ -96,7 +100,7 @@ def _all_commits(store: Store) -> Sequence[Sha]:
 
 def read_overlay(store: Store, name: str, source: Source, folder: Path, where: Range) -> Pair:
     """Return the pair of an overlay folder: its base's tree, and that with every file of the folder laid over it."""
-    base = _named_base(store, name, source, b"") or where.good
+    base = _named_base(store, name, source) or where.good
     before = store.commit(base).tree
     files = sorted(p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
     if not files:

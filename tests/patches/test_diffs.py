@@ -53,6 +53,16 @@ def test_format_patch_is_read(history, bench, patch):
     assert composed_text(bench, patch(), good, history.commit("newer", {"f.txt": "x\n" + TEXT})) == "x\n" + CHANGED
 
 
+def test_a_series_is_not_held_against_its_base_commit(history, bench, patch):
+    good = history.commit("good", {"f.txt": TEXT})
+    history.switch("mine", good)
+    history.commit("first of two", {"f.txt": "new\n" + TEXT})
+    history.commit("second of two", {"f.txt": "new\n" + CHANGED})
+    (bench.folder / "p.diff").write_text(history.git("format-patch", "--stdout", "-1", "--base", good) + "\n")
+    history.switch("main")
+    assert composed_text(bench, patch(), good, good) == CHANGED
+
+
 def test_a_plain_diff_holds_at_the_good_end(history, bench, patch):
     good = history.commit("good", {"f.txt": TEXT})
     (bench.folder / "p.diff").write_text(PLAIN)
