@@ -9,7 +9,7 @@ import shlex
 import msgspec
 
 from bisectperf.errors import UserError
-from bisectperf.hosts.base import Host
+from bisectperf.hosts.base import Host, Result
 from bisectperf.model import Sha
 
 _DEADLINE = 600.0
@@ -83,11 +83,7 @@ def capture(host: Host, path: str, stash: str = "") -> Captured:
     script = _PRELUDE + (_STASH if stash else _DIRTY)
     done = host.raw(["sh", "-c", script, "sh", path, entry], deadline=_DEADLINE)
     if done.rc != 0:
-        words = done.err.decode(errors="replace").strip().splitlines() or [f"status {done.rc}"]
-        raise UserError(
-            f"nothing could be captured from {host.name}:{path}: {words[-1]}",
-            hint=f"`git -C {shlex.quote(path)} {'stash list' if stash else 'status'}` there shows what there is",
-        )
+        raise _refusal(f"{host.name}:{path}", path, stash, done)
     base, _, rest = done.out.partition(b"\n")
     names, _, diff = rest.partition(b"\0\0")
     if not diff:
@@ -95,3 +91,14 @@ def capture(host: Host, path: str, stash: str = "") -> Captured:
         raise UserError(f"{what} holds no changes", hint="there is nothing to make a patch of")
     files = tuple(name.decode(errors="surrogateescape") for name in names.split(b"\0"))
     return Captured(base=Sha(base.decode()), diff=diff, files=files)
+
+
+def _refusal(place: str, path: str, stash: str, done: Result) -> UserError:
+    """Return the error for a script that found nothing to capture, with its words and git's."""
+    words = done.err.decode(errors="replace").strip()
+    last = words.splitlines()[-1] if words else f"status {done.rc}"
+    hint = f"`git -C {shlex.quote(path)} {'stash list' if stash else 'status'}` there shows what there is"
+    if "dubious ownership" in words:
+        last = "it belongs to another user, and git refuses it"
+        hint = f"there: git config --global --add safe.directory {shlex.quote(path)}"
+    return UserError(f"nothing could be captured from {place}: {last}", hint=hint, detail=words)

@@ -4,6 +4,7 @@ import pytest
 
 from bisectperf.errors import UserError
 from bisectperf.hosts import LocalHost
+from bisectperf.hosts.base import Result
 from bisectperf.patches import capture
 
 BASE = {"a.txt": "one\ntwo\n", "b.txt": "b\n", "gone.txt": "x\n", "run": "#!/bin/sh\n", ".gitignore": "*.o\n"}
@@ -110,6 +111,18 @@ def test_a_merge_under_way_is_refused(history):
         history.git("merge", "side")
     with pytest.raises(UserError, match="middle of a merge"):
         taken(history)
+
+
+def test_a_checkout_of_another_user_is_refused_with_the_command_that_mends_it():
+    class Refusing(LocalHost):
+        def raw(self, argv, **_):
+            return Result(
+                3, b"", b"fatal: detected dubious ownership in repository at '/srv/x'\nit is no git checkout\n"
+            )
+
+    with pytest.raises(UserError, match="another user") as seen:
+        capture(Refusing(), "/srv/x y")
+    assert seen.value.hint == "there: git config --global --add safe.directory '/srv/x y'"
 
 
 def test_what_is_no_checkout_is_refused(tmp_path, history):
