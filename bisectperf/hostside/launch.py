@@ -1,35 +1,31 @@
 """One launch, whole: prove, start the server, wait until it is ready, benchmark, stop, prove again.
 
 Reads the specification named on the command line, in the job's folder; writes `result.json` there, last and whole,
-and ends with status 0 whenever it could say what happened, also when the launch itself failed. What it says of a
-failed launch never depends on the speed that was measured.
+and ends with status 0 whenever it could say what happened, also when the launch itself failed. Both documents are
+described in docs/proof.md. What it says of a failed launch never depends on the speed that was measured.
 """
 
+import errno
 import json
 import os
 import re
-import signal
-import socket
-import statistics
 import subprocess
 import sys
 import time
 
-from evidence import check_processes, origins, serving_environment
-from facts import facts, gpu_memory_used
-from processes import become_subreaper, end_tree, members
+from benchmark import check_guards, last_json, one_number, samples
+from bytecode import fresh_bytecode
+from evidence import mapped_libraries, origins, serving_environment
+from facts import facts, gpu_memory_used, packages
+from failure import TAIL, Failed, tail
+from processes import become_subreaper, members
 from prove import prove
-from readiness import wait_until_ready
+from readiness import Ends, wait_until_ready
+from server import Server, end_everything, free_port, port_is_free
 
-TAIL = 4096
-
-
-class Failed(Exception):
-    """The launch gives no sample: `outcome` is the kind, the message one sentence."""
-
-    def __init__(self, outcome, detail, tail="", guard=""):
-        Exception.__init__(self, detail)
-        self.outcome, self.tail, self.guard = outcome, tail, guard
+ROOM = 256 * 1024  # bytes held back for the result, should the disk be full by then
+FULL = "the disk of the host is full"
+LOOK = 1.0  # seconds between two looks at the size of the logs
 
 
 def main(argv):
@@ -37,22 +33,29 @@ def main(argv):
         spec = json.load(file)
     os.umask(0o077)
     become_subreaper()
-    result = Launch(spec).run()
-    aside = "result.json.part"
-    with open(aside, "w") as file:
+    launch = Launch(spec)
+    launch.run()
+    write_result(launch.result)
+
+
+def write_result(result):
+    if os.path.exists("room"):
+        os.unlink("room")
+    with open("result.json.part", "w") as file:
         json.dump(result, file)
         file.flush()
         os.fsync(file.fileno())
-    os.rename(aside, "result.json")
+    os.rename("result.json.part", "result.json")
 
 
 class Launch(object):
     """The state of one launch; `result` is what will be written."""
 
     def __init__(self, spec):
-        self.spec = spec
+        self.spec, self.about = spec, spec["environment"]
         self.job = os.environ.get("BISECTPERF_JOB", spec["launch"])
-        self.server = None
+        self.ends = Ends()
+        self.server, self.document, self.log_from = None, {}, 0
         self.port = spec["port"] or free_port()
         self.result = {
             "launch": spec["launch"],
@@ -70,62 +73,122 @@ class Launch(object):
         }
 
     def run(self):
-        """Go through the phases and return the result; a failure is noted and the rest is still cleaned up."""
+        """Go through the phases; a failure is noted, and everything is stopped and the tree proved all the same."""
+        if self.tried(self.prepare):
+            self.tried(self.measure)
+            self.tried(self.stop)
+            self.tried(lambda: self.prove("after"))
+
+    def tried(self, phase):
+        """Run a phase and note its failure; return whether it went well. Causes outweigh what followed from them."""
         try:
-            self.prove("before")
-            self.memory = gpu_memory_used()
-            self.facts()
-            try:
-                self.start()
-                self.benchmark()
-                self.check_server()
-            finally:
-                self.stop()
-            self.facts()
-            self.prove("after")
-            self.guards()
-        except Failed as failure:
+            phase()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            failure = Failed("disk-full", FULL)
+        except Failed as caught:
+            failure = caught if room_left(".", self.spec["worktree"]) else Failed("disk-full", FULL, caught.tail)
+        else:
+            return True
+        if self.result["outcome"] == "measured" or failure.outcome in ("proof-failed", "disk-full"):
             self.result.update(
                 outcome=failure.outcome, detail=str(failure), tail=failure.tail, guard=failure.guard, samples=None
             )
-        return self.result
+        return False
+
+    def prepare(self):
+        with open("room", "wb") as file:
+            file.write(b"\0" * ROOM)
+        fresh_bytecode(self.about["pycache"], self.spec["worktree"], self.spec["tree"])
+        self.prove("before")
+        self.memory = gpu_memory_used()
+        self.note_facts()
+        self.result["facts"][0]["facts"].update(self.interpreter())
+
+    def measure(self):
+        if self.spec["server"] is not None:
+            self.start()
+        self.benchmark()
+        self.note_facts()  # while the server is up: clocks and temperatures of an idle GPU say nothing
+        self.check_origin()
+        log = "server.log" if self.server else None
+        check_guards(self.document, self.spec["guards"], log, self.log_from)
+
+    def stop(self):
+        self.say("stopping")
+        begun = time.monotonic()
+        grace = self.spec["server"]["grace"] if self.server else 0.0
+        try:
+            end_everything(self.server, self.job, grace, self.ends, self.port, self.memory)
+        finally:
+            self.timed("stop", begun)
 
     def say(self, text):
-        with open("progress", "a") as file:
-            file.write(text + "\n")
+        try:
+            with open("progress", "a") as file:
+                file.write(text + "\n")
+        except OSError:
+            pass  # a full disk must not keep us from stopping the server
 
     def timed(self, name, begun):
         seconds = self.result["seconds"]
         seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
 
+    # -- proof and facts --------------------------------------------------------------------------------------
+
     def prove(self, when):
         self.say("proving the tree %s the launch" % when)
         begun = time.monotonic()
         spec = self.spec
-        proof = prove(spec["worktree"], spec["git_dir"], spec["tree"], spec["allow"], spec["submodules"])
-        proof["when"] = when
-        self.result["proofs"].append(proof)
-        self.timed("prove", begun)
+        try:
+            proof = prove(spec["worktree"], spec["git_dir"], spec["tree"], spec["allow"], spec["submodules"])
+        except RuntimeError as error:
+            raise Failed("proof-failed", "the tree cannot be read from our mirror: %s" % error)
+        finally:
+            self.timed("prove", begun)
+        self.result["proofs"].append(dict(proof, when=when))
         if proof["problems"]:
             raise Failed("proof-failed", "the tree is not what was asked for: " + "; ".join(proof["problems"][:3]))
 
-    def facts(self):
-        self.result["facts"].append(facts(".", self.spec["facts"]))
+    def note_facts(self):
+        self.result["facts"].append(facts(".", self.spec["facts"], members(self.job, os.getpid())))
 
-    # -- the server -------------------------------------------------------------------------------------------
+    def interpreter(self):
+        """Return the version of the launch's Python, and the installed versions of the watched packages."""
+        measured = self.spec["server"] or self.spec["bench"]
+        if not re.match(r"python[0-9.]*$", os.path.basename(measured["argv"][0])):
+            return {}
+        env = self.environment(measured["env"], recorded=False)
+        return packages(self.command(measured["argv"][:1]), self.about["packages"], env, measured["cwd"])
 
-    def environment(self, extra):
+    def check_origin(self):
+        """Read back from the live processes where their code came from and which variables they have."""
+        problems = []
+        if self.server is not None:
+            expected = {name: self.fill(value) for name, value in self.spec["server"]["expect_env"].items()}
+            problems += serving_environment(self.server.pid, expected)
+            problems += mapped_libraries(members(self.job, os.getpid()), self.about)
+        if self.about["import_root"] and self.about["packages"]:
+            self.result["origin"] = origins("origins", self.about, self.spec["worktree"], problems)
+            problems = self.result["origin"]["problems"]
+        if problems:
+            raise Failed("origin-failed", problems[0])
+
+    # -- commands ---------------------------------------------------------------------------------------------
+
+    def environment(self, extra, *, recorded=True):
         """Return the environment of server and benchmark: the proved checkout first on the import path."""
         env = dict(os.environ)
-        about = self.spec["environment"]
-        env["PYTHONPYCACHEPREFIX"] = about["pycache"]
-        if about["import_root"]:
+        env["PYTHONPYCACHEPREFIX"] = self.about["pycache"]
+        if self.about["import_root"] and recorded:
             here = os.path.dirname(os.path.abspath(__file__))
             os.makedirs("origins", exist_ok=True)
             before = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p]
-            env["PYTHONPATH"] = os.pathsep.join([os.path.join(here, "recorder"), about["import_root"]] + before)
-            env["BISECTPERF_IMPORT_ROOT"] = about["import_root"]
-            env["BISECTPERF_WATCH"] = ",".join(about["packages"])
+            path = [os.path.join(here, "recorder"), self.about["import_root"]] + before
+            env["PYTHONPATH"] = os.pathsep.join(path)
+            env["BISECTPERF_IMPORT_ROOT"] = self.about["import_root"]
+            env["BISECTPERF_WATCH"] = ",".join(self.about["packages"])
             env["BISECTPERF_ORIGINS"] = os.path.abspath("origins")
         env.update({name: self.fill(value) for name, value in extra.items()})
         return env
@@ -140,104 +203,47 @@ class Launch(object):
         return ["sh", "-c", prologue + '\nexec "$@"', "sh"] + argv if prologue else argv
 
     def start(self):
+        """Start the server and wait until it is ready."""
         server = self.spec["server"]
-        if server is None:
-            return
+        if not port_is_free(self.port):
+            raise Failed("leftover", "port %d is in use before the launch" % self.port)
         self.say("starting the server")
         begun = time.monotonic()
-        with open("server.log", "wb") as log:
+        env = self.environment(server["env"])
+        with open("server.log", "ab") as log:
             try:
-                self.server = subprocess.Popen(
-                    self.command(server["argv"]),
-                    cwd=server["cwd"],
-                    env=self.environment(server["env"]),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+                self.server = Server(self.command(server["argv"]), server["cwd"], env, log)
             except OSError as error:
                 raise Failed("server-died", "the server cannot be started: %s" % error)
         ready = dict(server["ready"], http=self.fill(server["ready"]["http"]))
         ready["command"] = [self.fill(word) for word in ready["command"]]
-        said = wait_until_ready(self.server, ready, "server.log", self.environment(server["env"]), server["cwd"])
+        said = wait_until_ready(self.server, ready, "server.log", env, server["cwd"], self.ends, self.check_logs)
         self.timed("ready", begun)
         if said:
             outcome = "server-died" if self.server.poll() is not None else "not-ready"
             raise Failed(outcome, said, tail("server.log"))
 
-    def stop(self):
-        """End the server and everything that it started; a process or GPU memory that stays makes the host unfit."""
-        begun = time.monotonic()
-        if self.server is not None:
-            self.say("stopping the server")
-            grace = self.spec["server"]["grace"]
-            if self.server.poll() is None:
-                try:
-                    os.killpg(self.server.pid, signal.SIGTERM)
-                    self.server.wait(grace)
-                except (ProcessLookupError, subprocess.TimeoutExpired):
-                    pass
-        # Whatever the benchmark or the server left behind, wherever it went.
-        end_tree(None, self.job, 2.0)
-        if self.server is not None:
-            self.server.poll()
-        self.timed("stop", begun)
-        left = members(self.job, os.getpid())
-        if left:
-            raise Failed("leftover", "processes of the launch could not be ended: %s" % sorted(left))
-        self.wait_for_gpu_memory()
-
-    def wait_for_gpu_memory(self, limit=60.0):
-        until = time.monotonic() + limit
-        while self.memory and any(n > b + 256 for n, b in zip(gpu_memory_used(), self.memory)):
-            if time.monotonic() > until:
-                raise Failed("leftover", "GPU memory stays in use after the server ended")
-            time.sleep(0.5)
-
-    def check_server(self):
-        """Read back from the live processes where their code came from and which variables they have."""
-        about, server = self.spec["environment"], self.spec["server"]
-        problems = []
-        if server is not None:
-            if self.server.poll() is not None:
-                raise Failed("server-died", "the server ended during the benchmark", tail("server.log"))
-            pids = members(self.job, os.getpid())
-            problems += serving_environment(self.server.pid, pids, server["expect_env"], self.fill)
-            problems += check_processes(pids, about)
-        if about["import_root"] and about["packages"]:
-            self.result["origin"] = origins("origins", about, problems)
-            problems = self.result["origin"]["problems"]
-        if problems:
-            raise Failed("origin-failed", problems[0])
-
     # -- the benchmark ----------------------------------------------------------------------------------------
 
     def benchmark(self):
-        bench = self.spec["bench"]
+        bench, metric = self.spec["bench"], self.spec["metric"]
         begun, wall = time.monotonic(), time.time()
-        log_from = os.path.getsize("server.log") if self.server else 0
+        self.log_from = os.path.getsize("server.log") if self.server else 0
         if bench["regex"] or bench["path"]:
-            numbers = []
-            for number in range(bench["warmup"] + bench["repetitions"]):
-                self.say("repetition %d of %d" % (number + 1, bench["warmup"] + bench["repetitions"]))
-                numbers.append(one_number(self.run_bench(bench), bench))
-            metric = self.spec["metric"]
-            document = {
-                "warmup": [{metric: n} for n in numbers[: bench["warmup"]]],
-                "repetitions": [{metric: n} for n in numbers[bench["warmup"] :]],
-            }
+            whole = bench["warmup"] + bench["repetitions"]
+            runs = [{metric: one_number(self.repetition(n, whole), bench)} for n in range(whole)]
+            self.document = {"warmup": runs[: bench["warmup"]], "repetitions": runs[bench["warmup"] :]}
         else:
-            self.say("benchmark")
-            document = last_json(self.run_bench(bench))
+            self.document = last_json(self.repetition(0, 1))
         self.timed("bench", begun)
         self.result["bench_middle"] = (wall + time.time()) / 2
-        self.document, self.log_from = document, log_from
-        self.result["samples"] = self.samples(document)
+        self.result["samples"] = samples(self.document, metric, self.spec["secondary"])
 
-    def run_bench(self, bench):
-        out = open("bench.out", "wb+")
-        with out, open("bench.err", "ab") as err:
+    def repetition(self, number, whole):
+        """Run the benchmark's command once and return what it prints."""
+        self.say("repetition %d of %d" % (number + 1, whole) if whole > 1 else "benchmark")
+        bench = self.spec["bench"]
+        with open("bench.out", "wb+") as out, open("bench.err", "ab") as err:
             try:
                 child = subprocess.Popen(
                     self.command(bench["argv"]),
@@ -247,108 +253,43 @@ class Launch(object):
                     stdout=out,
                     stderr=err,
                 )
-                child.wait(bench["timeout"])
             except OSError as error:
                 raise Failed("bench-failed", "the benchmark cannot be started: %s" % error)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-                raise Failed(
-                    "bench-timeout", "the benchmark took longer than %g s" % bench["timeout"], tail("bench.err")
-                )
+            self.watch(child, bench["timeout"])
             out.seek(0)
             text = out.read().decode(errors="replace")
         if child.returncode:
-            if self.server and self.server.poll() is not None:
-                raise Failed("server-died", "the server ended during the benchmark", tail("server.log"))
             said = tail("bench.err").strip().splitlines()
             detail = "the benchmark ended with status %d%s" % (child.returncode, ": " + said[-1] if said else "")
-            raise Failed("bench-failed", detail, tail("bench.err") + text[-TAIL:])
+            raise Failed("bench-failed", detail, (tail("bench.err") + text[-TAIL:])[-TAIL:])
         return text
 
-    def samples(self, document):
-        """Return the samples of a benchmark's document; raises `Failed` when it is not of the form asked for."""
-        metric, secondary = self.spec["metric"], self.spec["secondary"]
-        try:
-            repetitions = [float(r[metric]) for r in document["repetitions"]]
-            warmup = [float(r[metric]) for r in document.get("warmup", [])]
-            more = {n: [float(r[n]) for r in document["repetitions"] if n in r] for n in secondary}
-        except (KeyError, TypeError, ValueError) as error:
-            raise Failed("wrong-output", "the benchmark's JSON lacks numbers for '%s' (%r)" % (metric, error))
-        if not repetitions or any(not 0 < r < float("inf") for r in repetitions):
-            raise Failed("wrong-output", "the benchmark gave no positive number for '%s'" % metric)
-        return {
-            "repetitions": repetitions,
-            "warmup": warmup,
-            "secondary": {n: v for n, v in more.items() if v},
-            "findings": [str(f) for f in document.get("findings", [])],
-            "output_digest": str(document.get("output_digest", "")),
-        }
+    def watch(self, child, timeout):
+        """Wait for the benchmark; raises `Failed` at once when the server ends, and when time or a log runs over."""
+        until = time.monotonic() + timeout
+        while child.poll() is None:
+            left = until - time.monotonic()
+            if self.server and self.server.poll() is not None:
+                break
+            if left <= 0:
+                detail = "the benchmark took longer than %g s" % timeout
+                raise Failed("bench-timeout", detail, tail("bench.err"))
+            self.check_logs()
+            self.ends.wait(min(left, LOOK))
+        if self.server and self.server.poll() is not None:
+            raise Failed("server-died", "the server ended during the benchmark", tail("server.log"))
 
-    def guards(self):
-        """Void the launch for what makes it invalid; none of these looks at the metric."""
-        for name, said in sorted(self.document.get("guards", {}).items()):
-            if not said.get("ok", True):
-                raise Failed("guard-failed", "%s: %s" % (name, said.get("detail", "")), guard=name)
-        for guard in self.spec["guards"]:
-            values = self.result["samples"]["secondary"].get(guard["name"], [])
-            middle = statistics.median(values) if values else None
-            low, high = guard.get("minimum"), guard.get("maximum")
-            if (
-                (middle is not None
-                and not (low is None or middle >= low))
-                or (middle is not None and not (high is None or middle <= high))
-            ):
-                detail = "%s is %g, outside of %s to %s" % (guard["name"], middle, low, high)
-                raise Failed("guard-failed", detail, guard=guard["name"])
-            pattern = guard.get("log_absent")
-            if pattern and self.server is not None:
-                with open("server.log", "rb") as file:
-                    file.seek(self.log_from)
-                    seen = re.search(pattern.encode(), file.read())
-                if seen:
-                    words = seen.group(0).decode(errors="replace")[:200]
-                    raise Failed("guard-failed", "the server said: %s" % words, guard=guard["name"])
+    def check_logs(self):
+        """Raise `Failed` when a log has grown over its limit: one that never ends would fill the disk."""
+        limit = self.spec["limits"]["log_bytes"]
+        for log in ("server.log", "bench.out", "bench.err"):
+            if os.path.exists(log) and os.path.getsize(log) > limit:
+                raise Failed("bench-failed", "%s grew over %d bytes" % (log, limit), tail(log))
 
 
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-def tail(path):
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.path.getsize(path) - TAIL))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def one_number(text, bench):
-    """Return the one number in a command's output, by regular expression or JSON path."""
-    try:
-        if bench["regex"]:
-            return float(re.search(bench["regex"], text).group(1))
-        value = last_json(text)
-        for key in bench["path"].split("."):
-            value = value[int(key)] if isinstance(value, list) else value[key]
-        return float(value)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-        asked = bench["regex"] or bench["path"]
-        raise Failed("wrong-output", "the benchmark printed no number at %s" % asked, text[-TAIL:])
-
-
-def last_json(text):
-    """Return the JSON document of an output: its last line, else all of it."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    for candidate in (lines[-1] if lines else "", text):
-        try:
-            return json.loads(candidate)
-        except ValueError:
-            continue
-    raise Failed("wrong-output", "the benchmark printed no JSON", text[-TAIL:])
+def room_left(*folders):
+    """Return whether each folder's disk has at least `ROOM` bytes for us."""
+    return all(s.f_bavail * s.f_frsize >= ROOM for s in map(os.statvfs, filter(os.path.isdir, folders)))
 
 
 if __name__ == "__main__":
