@@ -60,10 +60,9 @@ WIDE, NARROW = (8.0, 4.4), (3.7, 4.8)
 # -- drawing --------------------------------------------------------------------------------------------------
 
 
-def range_figure(state: State, line: int, size: tuple[float, float]) -> Figure:
-    """Return the chart of one line: launches, levels with intervals, the ends' bands, the step; probabilities."""
+def range_figure(state: State, line: int, table: Sequence[Row], size: tuple[float, float]) -> Figure:
+    """Return the chart of one line from its rows: launches, levels with intervals, bands, step; probabilities."""
     figure = Figure(figsize=size, layout="constrained")
-    table = rows(state, line)
     places = slots(table)
     if state.asked.mode == "compare" or all(row.probability is None for row in table):
         top = figure.subplots()
@@ -249,7 +248,7 @@ def anchors_figure(state: State, size: tuple[float, float]) -> Figure:
 def to_png(state: State) -> bytes:
     """Return the chart of the line in hand alone, as PNG on white."""
     with mpl.rc_context({**SETTINGS, "figure.facecolor": PALETTE["paper"]}):
-        return saved(range_figure(state, -1, WIDE), "png")
+        return saved(range_figure(state, -1, rows(state), WIDE), "png")
 
 
 def saved(figure: Figure, kind: str) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import msgspec
 
 from bisectperf.model import HostFacts, HostName
-from bisectperf.report.words import number
 from bisectperf.state import State
 
 Value = str | float
@@ -31,7 +30,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         """Return a number's range, or an empty text for what is no number or stood still."""
         if self.low is None or self.high is None or self.low == self.high:
             return ""
-        return f"{number(self.low)} to {number(self.high)}"
+        return f"{_text(self.low)} to {_text(self.high)}"
 
 
 def environment(state: State) -> list[Fact]:
@@ -54,7 +53,7 @@ def _fact(host: HostName, name: str, values: list[Value]) -> Fact:
 
 
 def _text(value: Value) -> str:
-    return value if isinstance(value, str) else number(value)
+    return (value or "none") if isinstance(value, str) else f"{value:.6g}"
 
 
 def _flat(moment: HostFacts) -> Iterator[tuple[str, Value]]:

@@ -36,13 +36,13 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         return sum(row.probability or 0.0 for row in self.members)
 
 
-def slots(table: Sequence[Row]) -> list[Slot]:
-    """Return a line as places, good end first; no more than `WHOLE` candidates all have their own."""
+def slots(table: Sequence[Row], *, whole: int = WHOLE) -> list[Slot]:
+    """Return a line as places, good end first; on a line of at most `whole` candidates each has its own."""
     last = len(table) - 1
 
     def own(row: Row) -> bool:
         known = bool(row.launches or row.reason or row.suspect)
-        return len(table) <= WHOLE or known or row.index in {0, last} or (row.probability or 0.0) >= 0.01
+        return len(table) <= whole or known or row.index in {0, last} or (row.probability or 0.0) >= 0.01
 
     found: list[Slot] = []
     for shown, group in groupby(table, key=own):

@@ -1,20 +1,21 @@
 """The charts as inline SVG: their own ids, CSS colours, and words for those who do not see them."""
 
 import re
+from collections.abc import Sequence
 from html import escape
 
 import matplotlib as mpl
 
 from bisectperf.report.chart import PALETTE, SETTINGS, anchors_figure, range_figure, saved
-from bisectperf.report.view import anchors, rows
+from bisectperf.report.view import Row, anchors
 from bisectperf.report.words import clean, in_unit, number, short
 from bisectperf.state import State
 
 
-def range_svg(state: State, line: int, size: tuple[float, float], name: str) -> str:
-    """Return the chart of one line as inline SVG whose ids begin with `name`."""
+def range_svg(state: State, line: int, table: Sequence[Row], size: tuple[float, float], name: str) -> str:
+    """Return the chart of one line as inline SVG whose ids begin with `name`; `table` holds the line's rows."""
     with mpl.rc_context(SETTINGS):
-        return inline(saved(range_figure(state, line, size), "svg"), name, *_said(state, line))
+        return inline(saved(range_figure(state, line, table, size), "svg"), name, *_said(state, table))
 
 
 def anchors_svg(state: State, size: tuple[float, float], name: str) -> str:
@@ -25,9 +26,8 @@ def anchors_svg(state: State, size: tuple[float, float], name: str) -> str:
         return inline(saved(anchors_figure(state, size), "svg"), name, "The ends over time", about)
 
 
-def _said(state: State, line: int) -> tuple[str, str]:
+def _said(state: State, table: Sequence[Row]) -> tuple[str, str]:
     """Return the chart's title and its description in words."""
-    table = rows(state, line)
     known = [
         f"candidate {r.index} ({short(r.sha)}) {number(in_unit(r.level.value, state.asked.metric))}"
         for r in table

@@ -114,7 +114,7 @@ class Script:
 
     def running(self, k, why="search"):
         launch = self.planned(k, why)
-        build = Build(key=BuildKey("b" * 40), tree=tree(k), seconds=212.0, path="/scratch/alice/wt/ab12")
+        build = Build(key=BuildKey(tree(k)[::-1]), tree=tree(k), seconds=212.0, path="/scratch/alice/wt/ab12")
         self.add(ev.Built, launch=launch, build=build, after=40.0)
         self.add(ev.LaunchRan, launch=launch, job=f"run-{launch}")
         return launch
@@ -122,7 +122,7 @@ class Script:
     def measured(self, k, why="search", level=None, at_tree=None, driver="570.86.10"):
         launch = self.planned(k, why, at_tree)
         at = at_tree or tree(k)
-        build = Build(key=BuildKey("b" * 40), tree=at, seconds=212.0, path="/scratch/alice/wt/ab12", cached=True)
+        build = Build(key=BuildKey(at[::-1]), tree=at, seconds=212.0, path="/scratch/alice/wt/ab12", cached=True)
         self.add(ev.Built, launch=launch, build=build, after=30.0)
         self.add(ev.LaunchRan, launch=launch, job=f"run-{launch}")
         luck = self.random.gauss(0, self.sd)
@@ -313,6 +313,13 @@ def compared(answer, value):
     return build
 
 
+def long_range():
+    """900 candidates, two of them untestable, the culprit in the middle."""
+    s = Script(n=900, step=400, untestable=(395, 396)).ends()
+    s.search(450, 225, 338, 394, 420, 407, 399, 401, 400)
+    return s.decided(FirstBad(launches=13, sha=sha(400), parent=sha(399), posterior=0.996, effect=effect()))
+
+
 def same_with_itself():
     s = Script(n=1, step=9, mode="compare")
     s.events[1] = ev.LineDrawn(
@@ -383,6 +390,7 @@ NIGHTS = {
     "compared-no": compared("no", 0.001),
     "compared-undecided": compared("undecided", 0.02),
     "compared-faster": compared("faster", -0.04),
+    "long-range": long_range,
     "same-with-itself": same_with_itself,
     "running": running,
     "just-begun": just_begun,
@@ -410,9 +418,14 @@ def hostile():
 
 
 @pytest.fixture(params=NIGHTS)
-def night(request):
-    """Every kind of night, one after another."""
-    return NIGHTS[request.param]()
+def name(request):
+    """The name of every kind of night, one after another."""
+    return request.param
+
+
+@pytest.fixture
+def night(name):
+    return NIGHTS[name]()
 
 
 @pytest.fixture
