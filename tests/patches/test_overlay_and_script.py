@@ -130,14 +130,15 @@ def test_ignored_files_are_no_part_of_the_tree(bench, patch, good):
     assert list(bench.store.changes(bench.store.commit(good).tree, composed.tree)) == ["f.txt"]
 
 
-def test_files_that_a_script_does_not_touch_keep_their_bytes(history, bench, patch, own_home):
-    (own_home / ".gitconfig").write_text("[core]\nautocrlf = true\n")
-    files = {"crlf.txt": b"a\r\nb\r\n", "id.txt": b"$Id$\n", "f.txt": b"one\n"}
+def test_files_that_a_script_writes_as_they_were_keep_their_bytes(history, bench, patch):
     history.git("config", "core.autocrlf", "false")
-    good = history.commit("good", files)
-    good = history.commit("converted", {".gitattributes": "*.txt text ident\n"})
-    history.git("read-tree", "HEAD~1", "-m", "HEAD", "HEAD")
-    composed = composed_by(bench, patch, good, "echo edited > f.txt\n")
+    history.commit("plain", {"crlf.txt": b"a\r\nb\r\n", "id.txt": b"$Id$\n", "f.txt": b"one\n"})
+    history.write({".gitattributes": "*.txt text ident\n"})
+    history.git("add", ".gitattributes")
+    history.git("commit", "-q", "-m", "from here on git would convert them")
+    good = history.git("rev-parse", "HEAD")
+    text = "for f in crlf.txt id.txt; do cp $f copy; cat copy > $f; rm copy; done; echo edited > f.txt\n"
+    composed = composed_by(bench, patch, good, text)
     assert list(bench.store.changes(bench.store.commit(good).tree, composed.tree)) == ["f.txt"]
 
 

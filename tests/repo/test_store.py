@@ -134,16 +134,16 @@ def test_merges_follow_renames_and_name_their_conflicts(history, open_store):
 
 
 def test_the_users_configuration_decides_nothing(history, open_store, own_home):
-    (own_home / ".gitconfig").write_text(
-        '[merge]\nrenames = false\n[core]\nattributesFile = ~/attributes\n[merge "mine"]\ndriver = false\n'
-    )
-    (own_home / "attributes").write_text("* merge=mine\n")
-    text = "".join(f"line {n}\n" for n in range(20))
-    base = history.commit("base", {"old": text})
-    theirs = history.commit("patched", {"old": text + "patched\n"})
+    (own_home / ".gitconfig").write_text("[merge]\nrenameLimit = 1\n")
+    texts = [f"{name}\n" + "".join(f"{name} {n}\n" for n in range(20)) for name in ("a", "b")]
+    base = history.commit("base", {"old-a": texts[0], "old-b": texts[1]})
+    theirs = history.commit("patched", {"old-a": texts[0] + "patched\n"})
     history.switch("renamed", base)
-    renamed = history.commit("renamed", {"old": None, "new": "first\n" + text})
-    assert open_store()[1].merge(renamed, theirs)[1] == ()
+    moved = {"old-a": None, "old-b": None, "new-1": "x\n" + texts[0], "new-2": "x\n" + texts[1]}
+    renamed = history.commit("renamed", moved)
+    tree, conflicts = open_store()[1].merge(renamed, theirs)
+    assert not conflicts
+    assert b"patched" in open_store()[1].blob(tree, "new-1")
 
 
 def test_the_same_commit_has_the_same_id_in_every_store(history, open_store, tmp_path):
