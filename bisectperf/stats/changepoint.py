@@ -112,7 +112,7 @@ def posterior(launches: Launches, positions: int, *, smallest: float, weights: A
     )
     second = _evidence(groups, cuts, grids, smallest, max(mean_h - mean_g, smallest))
     moments = _moments(second, log_prior, grids)
-    return _finished(launches, cuts, positions, second, log_prior, moments, weights)
+    return _finished(launches, cuts, positions, found=second, log_prior=log_prior, moments=moments, weights=weights)
 
 
 def _grid(centre: float, half: float) -> Array:
@@ -177,15 +177,17 @@ def _group_loglik(group: _Group, level: Array, spread: Array, gap: float) -> Arr
         for y in group.outlier[drop, :drop]:
             total = total + _outlier(y - centre, s, gap)
         terms.append(total + 0 * share)
-    return np.logaddexp.reduce(np.stack(np.broadcast_arrays(*terms)), axis=0)
+    return np.asarray(np.logaddexp.reduce(np.stack(np.broadcast_arrays(*terms)), axis=0), dtype=float)
 
 
 def _outlier(excess: Array | float, s: Array, gap: float) -> Array:
     """Return the log density of an outlier: one-sided slow (exponential), or anything (Laplace, three times wider)."""
     scale = 3 * s + gap
-    slow = np.where(np.asarray(excess) > 0, math.log(OUTLIER_SLOW) - np.log(scale) - np.maximum(excess, 0) / scale, -745)
+    slow = np.where(
+        np.asarray(excess) > 0, math.log(OUTLIER_SLOW) - np.log(scale) - np.maximum(excess, 0) / scale, -745
+    )
     other = math.log(OUTLIER_ANY) - np.log(6 * scale) - np.abs(excess) / (3 * scale)
-    return np.asarray(np.logaddexp(slow, other))
+    return np.asarray(np.logaddexp(slow, other), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,9 @@ def _evidence(
     dist = joint / np.maximum(total, 1e-300)[:, None, None]
     effect = np.stack([(dist * d).sum(axis=(1, 2)), (dist * d**2).sum(axis=(1, 2))], axis=1)
     effect[:, 1] = np.sqrt(np.maximum(effect[:, 1] - effect[:, 0] ** 2, 0.0))
-    return _Evidence(dist, normal.sum(axis=2), normal.sum(axis=1), float(special.logsumexp(flat_log)), _packed(effect, logs))
+    return _Evidence(
+        dist, normal.sum(axis=2), normal.sum(axis=1), float(special.logsumexp(flat_log)), _packed(effect, logs)
+    )
 
 
 def _packed(effect: Array, logs: Array) -> Array:
@@ -284,28 +288,28 @@ def _finished(
     launches: Launches,
     cuts: NDArray[np.int64],
     positions: int,
+    *,
     found: _Evidence,
     log_prior: Array,
     moments: dict[str, tuple[float, float]],
     weights: Array | None,
 ) -> Posterior:
     spread, share = math.exp(moments["log_spread"][0]), moments["share"][0]
-    levels = (moments["good"][0], moments["bad"][0])
-    ratio, none_ratio, steady = drift_evidence(launches, cuts, spread, share, levels)
-    logs = found.effect[:, 2] + log_prior + math.log(1 - PRIOR_NONE) + ratio
-    none = found.none + math.log(PRIOR_NONE) + none_ratio
-    total = np.logaddexp(special.logsumexp(logs), none)
-    p = np.exp(logs - total)
+    changed = found.effect[:, 2] + log_prior + math.log(1 - PRIOR_NONE)
+    logs = np.append(changed, found.none + math.log(PRIOR_NONE))
+    ratio, steady = drift_evidence(launches, cuts, logs, spread=spread, share=share)
+    logs = logs + ratio
+    odds = np.exp(logs - special.logsumexp(logs))
+    p, none = odds[:-1], float(odds[-1])
     mass = np.ones(positions) if weights is None else np.asarray(weights, dtype=float).copy()
     mass[0] = 0.0
     interval = np.searchsorted(cuts, np.arange(positions), "left") - 1
     inside = np.add.reduceat(mass, cuts[:-1] + 1) if cuts.size > 1 else np.array([1.0])
     each = p / np.maximum(inside, 1e-300)
     first_bad = np.where(interval >= 0, each[np.maximum(interval, 0)] * mass, 0.0)
-    odds = np.concatenate([p, [math.exp(none - total)]])
     return Posterior(
         first_bad=first_bad,
-        none=float(np.exp(none - total)),
+        none=none,
         good=moments["good"],
         bad=moments["bad"],
         effect=moments["effect"],

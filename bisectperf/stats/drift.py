@@ -1,9 +1,10 @@
-"""Drift of the environment as evidence: how much better is each class explained if the level wanders?
+"""Drift of the environment, as evidence for each class.
 
-The level is given a Brownian path with standard deviation q s per square root of an hour. For each q the launches
-are jointly normal with a covariance that no class changes, so one factorisation serves all classes; a class differs
-in its mean only (a level, and a step at its place), which is profiled out by generalised least squares with flat
-priors. The result is the mixture over q relative to no drift at all.
+The level is given a Brownian path with standard deviation q s per square root of an hour. For each q the launches are
+jointly normal: noise, an offset per build, the path; a class differs in its mean only (a level, and a step at its
+place), which generalised least squares profiles out under flat priors. The mixture over q, relative to no drift at
+all, multiplies the class's own evidence. A launch that is an outlier for a class has its noise widened for that class
+both with and without drift: an outlier is no proof of a path.
 """
 
 from typing import TYPE_CHECKING
@@ -21,44 +22,51 @@ RATES = np.array([0.0, 0.1, 0.2, 0.4, 0.8])
 PRIOR = np.array([0.4, 0.2, 0.2, 0.1, 0.1])
 _LATEST = 400
 """Launches beyond this many would cost more than they tell: a path that old is forgotten."""
+_LIKELY = 16.0
+"""Nats below the best class at which no drift could bring a class back."""
+_TOLERATED = 2.5
+"""Spreads beyond which a launch counts as an outlier of a class."""
 
 
 def drift_evidence(
-    launches: "Launches", cuts: NDArray[np.int64], spread: float, share: float, levels: tuple[float, float]
-) -> tuple[Array, float, Array]:
-    """Return log evidence ratios (classes by interval; none) against no drift, and P(no drift) per class.
+    launches: "Launches", cuts: NDArray[np.int64], static: Array, *, spread: float, share: float
+) -> tuple[Array, Array]:
+    """Return per class the log evidence ratio against no drift, and P(no drift).
 
-    The last array has one entry per interval and one for the class without change.
+    `static` has the log posterior of each interval between tested positions and, last, of no change at all; the
+    answers are in the same order.
     """
+    ratio, steady = np.zeros(static.size), np.full(static.size, PRIOR[0])
     if launches.y.size < 4:
-        return np.zeros(cuts.size - 1), 0.0, np.full(cuts.size, PRIOR[0])
+        return ratio, steady
     keep = slice(-_LATEST, None)
     at, y, hours, build = (x[keep] for x in (launches.at, launches.y, launches.hours, launches.build))
-    near = np.minimum(np.abs(y - levels[0]), np.abs(y - levels[1]))
-    # A launch far from both levels is an outlier in every class: it says little on the path.
-    noise = spread**2 * np.maximum(1.0, (near / (2.5 * spread)) ** 2)
-    order = np.sort(hours)[0]
-    elapsed = hours - order
-    brownian = np.minimum(elapsed[:, None], elapsed[None, :])
-    offsets = (share * spread) ** 2 * (build[:, None] == build[None, :])
-    steps = (at[:, None] >= cuts[None, 1:]).astype(float)
-    logs = np.stack([_log_evidence(np.diag(noise) + offsets + (q * spread) ** 2 * brownian, y, steps) for q in RATES])
-    weighted = logs + np.log(PRIOR)[:, None]
-    mixed = np.logaddexp.reduce(weighted, axis=0)
-    ratio = mixed - logs[0]
-    return ratio[:-1], float(ratio[-1]), np.exp(weighted[0] - mixed)
+    elapsed = np.asarray(hours - hours.min(), dtype=float)
+    path: Array = np.minimum.outer(elapsed, elapsed) * spread**2
+    offsets: Array = (share * spread) ** 2 * np.equal.outer(build, build).astype(np.float64)
+    for j in np.flatnonzero(static >= static.max() - _LIKELY):
+        step = at >= cuts[j + 1] if j + 1 < cuts.size else np.zeros(at.size, dtype=bool)
+        noise = _noise(y, step, spread)
+        design = np.column_stack([np.ones(y.size), step]) if step.any() else np.ones((y.size, 1))
+        still = offsets + np.diag(noise)
+        logs = np.array([_log_evidence(still + q**2 * path, y, design) for q in RATES]) + np.log(PRIOR)
+        mixed = float(np.logaddexp.reduce(logs))
+        ratio[j] = mixed - (logs[0] - np.log(PRIOR[0]))
+        steady[j] = np.exp(logs[0] - mixed)
+    return ratio, steady
 
 
-def _log_evidence(covariance: Array, y: Array, steps: Array) -> Array:
-    """Return log evidences up to a constant for each step column, and last for no step at all."""
-    factor = linalg.cholesky(covariance + 1e-14 * np.eye(y.size), lower=True)
-    white = linalg.solve_triangular(factor, np.column_stack([np.ones(y.size), y, steps]), lower=True)
-    one, value, step = white[:, 0], white[:, 1], white[:, 2:]
-    log_det = -float(np.log(np.diag(factor)).sum())
-    oo, oy, yy = float(one @ one), float(one @ value), float(value @ value)
-    so, sy, ss = step.T @ one, step.T @ value, (step**2).sum(axis=0)
-    rest = yy - oy**2 / oo
-    information = np.maximum(ss - so**2 / oo, 1e-12)
-    gain = (sy - so * oy / oo) ** 2 / information
-    with_step = log_det - 0.5 * np.log(oo) - 0.5 * np.log(information) - 0.5 * (rest - gain)
-    return np.append(with_step, log_det - 0.5 * np.log(oo) - 0.5 * rest)
+def _noise(y: Array, step: NDArray[np.bool_], spread: float) -> Array:
+    """Return the variance of each launch under a class: wider for those that the class takes for outliers."""
+    level = np.where(step, np.median(y[step]) if step.any() else 0.0, np.median(y[~step]))
+    return np.asarray(spread**2 * np.maximum(1.0, ((y - level) / (_TOLERATED * spread)) ** 2))
+
+
+def _log_evidence(covariance: Array, y: Array, design: Array) -> float:
+    """Return the log marginal likelihood up to a constant, the design's coefficients integrated over flat priors."""
+    factor = linalg.cholesky(covariance, lower=True, check_finite=False)
+    white = linalg.solve_triangular(factor, np.column_stack([design, y]), lower=True, check_finite=False)
+    x, v = white[:, :-1], white[:, -1]
+    gram, moment = x.T @ x, x.T @ v
+    rest = float(v @ v - moment @ np.linalg.solve(gram, moment))
+    return -float(np.log(np.diag(factor)).sum()) - 0.5 * float(np.linalg.slogdet(gram)[1]) - 0.5 * rest

@@ -1,0 +1,179 @@
+"""Between two ends that differ: the launch that tells most per second, then the confirmation."""
+
+import itertools
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bisectperf.events import Why
+from bisectperf.model import AnyVerdict, Effect, FirstBad, FirstBadAmong
+from bisectperf.search.steps import Done, Step, launch_of
+from bisectperf.search.view import View
+from bisectperf.stats.effect import pooled
+from bisectperf.stats.information import information, new_precision
+
+ABBA = (0, 1, 1, 0)
+UNSURE = 0.3
+"""Standard deviation of an end's level, in effects, above which that end is measured again."""
+END_LAUNCHES = 6
+"""Beyond this many launches an end's own build offset, not its repetition, is what limits it."""
+STEADY = 0.9
+IN_A_ROW = 3
+NEIGHBOUR = 0.6
+"""How much likelier a commit beside an untestable one is to be untestable too; decays by exp(-distance / 2)."""
+RISKY_OFFSET = 0.15
+"""Expected build offset, in effects, above which the confirmation asks for fresh builds."""
+HOPELESS = 0.004
+"""Bits below which no launch is worth its time: the members of a small set are reported as one."""
+SMALL_SET = 6
+
+
+def search(view: View) -> Step:
+    """Return the next launch, or the verdict once one block of commits carries the change beyond doubt."""
+    found = view.posterior
+    places = np.flatnonzero(view.testable)
+    blocks = [(a, b, float(found.first_bad[a + 1 : b + 1].sum())) for a, b in itertools.pairwise(map(int, places))]
+    before, after, mass = max(blocks, key=lambda block: block[2])
+    if mass >= view.state.asked.confidence:
+        return _confirm(view, before, after, mass)
+    return _unsure_end(view) or _most_telling(view, blocks)
+
+
+def _unsure_end(view: View) -> Step | None:
+    """Return a launch of the end whose level is known too loosely to tell the others apart, or None."""
+    found, last = view.posterior, len(view) - 1
+    effect = max(found.effect[0], view.smallest)
+    sds = {0: found.good[1], last: found.bad[1]}
+    end = max(sds, key=lambda k: sds[k])
+    if sds[end] > UNSURE * effect and view.counts[end] < END_LAUNCHES:
+        return launch_of(view.state, view.positions[end], "endpoint", "its level is not known well enough yet")
+    return None
+
+
+def _most_telling(view: View, blocks: list[tuple[int, int, float]]) -> Step:
+    found = view.posterior
+    bits = _bits(view)
+    rate = bits / view.cost_of(view.built)
+    rate[~view.testable] = -1.0
+    if found.steady < STEADY:
+        _forbid_repeats(view, rate)
+    best = int(np.argmax(rate))
+    if bits[best] < HOPELESS:
+        verdict = _set(view, blocks)
+        if verdict is not None:
+            return Done(verdict=verdict)
+    why: Why = "anchor" if best in (0, len(view) - 1) else "search"
+    return launch_of(view.state, view.positions[best], why, f"{bits[best]:.2f} bits expected, most per second")
+
+
+def _bits(view: View) -> NDArray[np.float64]:
+    """Return what one launch of each position would tell about where the first bad commit is."""
+    found = view.posterior
+    below = np.cumsum(found.first_bad)
+    offset = found.share * found.spread
+    precision = new_precision(found.spread, offset, np.minimum(view.counts, 1000))
+    effect = max(found.effect[0], view.smallest)
+    bits = information(below, effect * np.sqrt(precision))
+    return np.asarray(bits * _chance_testable(view))
+
+
+def _chance_testable(view: View) -> NDArray[np.float64]:
+    """Return P(testable) per position: measured ones are; the others by the rate so far and by their neighbours."""
+    gone = np.flatnonzero(~view.testable)
+    tried = gone.size + int((view.counts > 0).sum())
+    rate = (gone.size + 0.2) / (tried + 4.0)
+    chance = np.full(len(view), 1.0 - rate)
+    if gone.size:
+        place = np.arange(len(view))
+        at = np.searchsorted(gone, place)
+        left = place - gone[np.maximum(at - 1, 0)]
+        right = gone[np.minimum(at, gone.size - 1)] - place
+        distance = np.minimum(np.where(at > 0, left, len(view)), np.where(at < gone.size, right, len(view)))
+        chance *= 1.0 - NEIGHBOUR * np.exp(-(np.maximum(distance, 1) - 1) / 2)
+    chance[view.counts > 0] = 1.0
+    return chance
+
+
+def _forbid_repeats(view: View, rate: NDArray[np.float64]) -> None:
+    """Under drift, no commit is launched more than three times in a row: its block would ride on one level."""
+    recent = [x.tree for x in view.state.measured()[-IN_A_ROW:]]
+    if len(recent) == IN_A_ROW and len(set(recent)) == 1:
+        for k, position in enumerate(view.positions):
+            if position.tree == recent[0]:
+                rate[k] = -0.5
+
+
+def _set(view: View, blocks: list[tuple[int, int, float]]) -> AnyVerdict | None:
+    """Return the smallest run of neighbouring commits that carries enough, or None if it is not small."""
+    first_bad = view.posterior.first_bad
+    confidence = view.state.asked.confidence
+    for size in range(1, len(blocks) + 1):
+        sums = [sum(b[2] for b in blocks[i : i + size]) for i in range(len(blocks) - size + 1)]
+        i = int(np.argmax(sums))
+        if sums[i] >= confidence:
+            first, last = blocks[i][0], blocks[i + size - 1][1]
+            if last - first > SMALL_SET:
+                return None
+            k = int(np.argmax(first_bad))
+            return _among(view, first, last, mass=float(sums[i]), effect=_effect(view, k), why="evidence")
+    return None
+
+
+def _confirm(view: View, before: int, after: int, mass: float) -> Step:
+    """Interleave parent and culprit; then say what was found."""
+    state = view.state
+    for side in (before, after):
+        if view.counts[side] < 2:
+            return launch_of(state, view.positions[side], "search", "each side of the step at least twice")
+    runs = [x for side in (before, after) for x in view.runs(side) if x.why == "confirm"]
+    effect = _effect(view, after)
+    if len(runs) < 4:
+        return _next_confirmation(view, before, after, len(runs), effect)
+    a, b = view.at(before), view.at(after)
+    if pooled(a, b).low <= 0:
+        if len(runs) < 16:
+            return _next_confirmation(view, before, after, len(runs), effect)
+        return _most_telling(view, [(before, after, mass)])
+    if after == before + 1:
+        whole = max(view.posterior.effect[0], 1e-9)
+        return Done(
+            verdict=FirstBad(
+                launches=len(state.measured()),
+                sha=view.positions[after].sha,
+                parent=view.positions[before].commits[-1],
+                posterior=mass,
+                effect=effect,
+                share=min(effect.value / whole, 9.99),
+            )
+        )
+    return Done(verdict=_among(view, before, after, mass=mass, effect=effect, why="untestable"))
+
+
+def _next_confirmation(view: View, before: int, after: int, number: int, effect: Effect) -> Step:
+    found = view.posterior
+    # A fresh build of each side: what was an accident of one build does not come twice.
+    risky = found.share * found.spread > RISKY_OFFSET * max(effect.value, view.smallest)
+    side = (before, after)[ABBA[number % 4]]
+    reason = "parent and culprit, interleaved"
+    return launch_of(view.state, view.positions[side], "confirm", reason, fresh=risky and number < 2)
+
+
+def _effect(view: View, k: int) -> Effect:
+    """Return the effect given that k is the first bad position, with its 95 % credible interval."""
+    mean, sd = view.posterior.effect_given(k)
+    return Effect(value=mean, low=mean - 1.96 * sd, high=mean + 1.96 * sd)
+
+
+def _among(
+    view: View, before: int, after: int, *, mass: float, effect: Effect, why: Literal["untestable", "evidence"]
+) -> FirstBadAmong:
+    members = range(before + 1, after + 1)
+    return FirstBadAmong(
+        launches=len(view.state.measured()),
+        commits=tuple(sha for k in members for sha in view.positions[k].commits[:1]),
+        posterior=mass,
+        effect=effect,
+        why=why,
+        untestable={view.positions[k].sha: view.why_not(k) for k in members if not view.testable[k]},
+    )
