@@ -13,7 +13,7 @@ from bisectperf.report.excerpt import interesting
 from bisectperf.report.text import DOING, level_text, progress, so_far, title, wrapped
 from bisectperf.report.verdict import advice
 from bisectperf.report.view import Row, anchors, phase, rows
-from bisectperf.report.words import change, clean, clock, count, cut, duration, in_unit, percent, probability, short
+from bisectperf.report.words import change, clean, count, cut, duration, in_unit, percent, probability, short
 from bisectperf.state import Launch, State
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -23,12 +23,12 @@ _EVENTS = 4
 
 
 def screen(
-    state: State, now: float, width: int, height: int, *, doing: str = "", recent: Sequence[tuple[float, str]] = ()
+    state: State, now: float, width: int, height: int, *, doing: str = "", recent: Sequence[str] = ()
 ) -> RenderableType:
     """Return one screen of at most `height` lines of `width` columns.
 
-    `doing` is the last line of the build or benchmark in hand, `recent` are the last facts as (time, line), oldest
-    first.
+    `doing` is the last line of the build or benchmark in hand, `recent` are the last facts as dated lines,
+    oldest first.
     """
     table = rows(state)
     above = [*_heading(state, now, width), Text(), *(Text(line) for line in wrapped(so_far(state), width)), Text()]
@@ -151,7 +151,7 @@ def _following(state: State, width: int) -> list[Text]:
     return [Text(cut(f"next   {text}", width))] if text else []
 
 
-def _events(recent: Sequence[tuple[float, str]], width: int, room: int) -> list[Text]:
+def _events(recent: Sequence[str], width: int, room: int) -> list[Text]:
     if not recent or room <= 0:
         return []
-    return [Text(), *(Text(cut(f"{clock(at)}  {line}", width), style="dim") for at, line in recent[-room:])]
+    return [Text(), *(Text(cut(line, width), style="dim") for line in recent[-room:])]

@@ -27,7 +27,7 @@ from bisectperf.model import (
     Sha,
     TreeId,
 )
-from bisectperf.search import posterior
+from bisectperf.search import View
 from bisectperf.state import Launch, State
 
 Known = Literal["measured", "untested", "untestable"]
@@ -219,8 +219,8 @@ def posterior_of(state: State) -> Posterior | None:
     trees = [x.tree for x in state.measured()]
     if any(trees.count(end.tree) < 2 for end in ends if end.tree is not None) or not (testable[0] and testable[-1]):
         return None
-    weights, none = posterior(state)
-    return Posterior(tuple(float(w) for w in weights), float(none))
+    found = View(state).posterior
+    return Posterior(tuple(float(w) for w in found.first_bad), float(found.none))
 
 
 # -- over time ----------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ def anchors(state: State) -> tuple[list[Launch], list[Launch]]:
     """Return the counted launches of the good and of the bad end of the first line, in order of time."""
     if not state.lines:
         return [], []
-    first = rows(state, 0)
-    good, bad = (sorted(first[k].counted, key=happened) for k in (0, -1))
+    groups = _groups(_upto(state, 0))
+    good, bad = (sorted((x for x in groups[k] if x.status == "measured"), key=happened) for k in (0, len(groups) - 1))
     return good, bad
 
 

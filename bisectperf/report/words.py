@@ -137,8 +137,3 @@ def duration(seconds: float) -> str:
 def moment(at: float) -> str:
     """Return a moment in UTC, the same text on every machine: `2026-03-01 04:05:06 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def clock(at: float) -> str:
-    """Return the time of day in UTC, for lists that name the day elsewhere."""
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")

@@ -14,7 +14,7 @@ def drawn(events, width, height, doing="", environ=None):
     state, recent = State(), []
     for event in events:
         state = apply(state, event)
-        recent.append((event.at, event_line(event, state)))
+        recent.append(f"14:00:00  {event_line(event, state)}")
     out = io.StringIO()
     console = Console(
         file=out, width=width, height=height, force_terminal=True, _environ=environ or {"TERM": "xterm"}
