@@ -52,30 +52,53 @@ def _unsure_end(view: View) -> Step | None:
 
 
 def _most_telling(view: View, blocks: list[tuple[int, int, float]]) -> Step:
-    found = view.posterior
-    bits = _bits(view)
-    rate = bits / view.cost_of(view.built)
-    rate[~view.testable] = -1.0
-    if found.steady < STEADY:
-        _forbid_repeats(view, rate)
+    places = _candidates(view)
+    bits = np.array([_bits(view, k) for k in places]) * _chance_testable(view)[places]
+    rate = bits / view.cost_of(view.built)[places]
+    if view.posterior.steady < STEADY:
+        _forbid_repeats(view, places, rate)
     best = int(np.argmax(rate))
     if bits[best] < HOPELESS:
         verdict = _set(view, blocks)
         if verdict is not None:
             return Done(verdict=verdict)
-    why: Why = "anchor" if best in (0, len(view) - 1) else "search"
-    return launch_of(view.state, view.positions[best], why, f"{bits[best]:.2f} bits expected, most per second")
+    k = int(places[best])
+    why: Why = "anchor" if k in (0, len(view) - 1) else "search"
+    return launch_of(view.state, view.positions[k], why, f"{bits[best]:.2f} bits expected, most per second")
 
 
-def _bits(view: View) -> NDArray[np.float64]:
-    """Return what one launch of each position would tell about where the first bad commit is."""
+def _candidates(view: View) -> NDArray[np.int64]:
+    """Return the places worth weighing: those measured, and from each stretch between them the one that halves it."""
     found = view.posterior
     below = np.cumsum(found.first_bad)
+    chosen = set(map(int, np.flatnonzero(view.testable & (view.counts > 0))))
+    for low, high in itertools.pairwise(map(int, found.cuts)):
+        inside = np.arange(low + 1, high)[view.testable[low + 1 : high]]
+        if inside.size and below[high] - below[low] > 1e-4:
+            middle = (below[low] + below[high]) / 2
+            chosen.add(int(inside[np.argmin(np.abs(below[inside] - middle))]))
+    return np.array(sorted(chosen))
+
+
+def _bits(view: View, k: int) -> float:
+    """Return what one launch at `k` would tell about where the first bad commit is."""
+    found, paths = view.posterior, view.posterior.paths
     offset = found.share * found.spread
-    precision = new_precision(found.spread, offset, np.minimum(view.counts, 1000))
-    effect = max(found.effect[0], view.smallest)
-    bits = information(below, effect * np.sqrt(precision))
-    return np.asarray(bits * _chance_testable(view))
+    noise = 1 / float(new_precision(found.spread, offset, np.array(min(int(view.counts[k]), 1000))))
+    cuts = found.cuts
+    last = cuts.size - 1
+    low, high = cuts[np.minimum(paths.of, last)], cuts[np.minimum(paths.of + 1, last)]
+    below = np.cumsum(found.first_bad)
+    mass = np.maximum(below[high] - below[low], 1e-300)
+    # The share of each class that already is bad at k: all, none, or, where k lies inside its stretch, a part.
+    share = np.clip((below[min(k, len(view) - 1)] - below[low]) / mass, 0.0, 1.0)
+    share = np.where(paths.of == last, 0.0, np.where(k >= high, 1.0, np.where(k <= low, 0.0, share)))
+    weight = np.concatenate([paths.weight * (1 - share), paths.weight * share])
+    mean = np.concatenate([paths.level, paths.level + np.maximum(paths.step, view.smallest)])
+    variance = np.tile(paths.variance + noise, 2)
+    group = np.concatenate([2 * paths.of, 2 * paths.of + 1])
+    used = weight > 1e-9
+    return information(weight[used] / weight[used].sum(), mean[used], variance[used], group[used])
 
 
 def _chance_testable(view: View) -> NDArray[np.float64]:
@@ -95,13 +118,11 @@ def _chance_testable(view: View) -> NDArray[np.float64]:
     return chance
 
 
-def _forbid_repeats(view: View, rate: NDArray[np.float64]) -> None:
+def _forbid_repeats(view: View, places: NDArray[np.int64], rate: NDArray[np.float64]) -> None:
     """Under drift, no commit is launched more than three times in a row: its block would ride on one level."""
     recent = [x.tree for x in view.state.measured()[-IN_A_ROW:]]
     if len(recent) == IN_A_ROW and len(set(recent)) == 1:
-        for k, position in enumerate(view.positions):
-            if position.tree == recent[0]:
-                rate[k] = -0.5
+        rate[[view.positions[k].tree == recent[0] for k in places]] = -0.5
 
 
 def _set(view: View, blocks: list[tuple[int, int, float]]) -> AnyVerdict | None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bisectperf.stats.drift import drift_evidence
+from bisectperf.stats.drift import Paths, drift_evidence
 
 Array = NDArray[np.float64]
 
@@ -64,6 +64,9 @@ class Posterior:
     """(mean, sd) of the effect per interval between tested positions, shape (intervals, 2)."""
     cuts: NDArray[np.int64]
     """The tested positions, ascending; class k belongs to interval `searchsorted(cuts, k, 'left')`."""
+
+    paths: Paths
+    """What each class predicts for a launch now."""
 
     def effect_given(self, k: int) -> tuple[float, float]:
         """Return mean and standard deviation of the effect if k is the first bad position."""
@@ -297,8 +300,8 @@ def _finished(
     spread, share = math.exp(moments["log_spread"][0]), moments["share"][0]
     changed = found.effect[:, 2] + log_prior + math.log(1 - PRIOR_NONE)
     logs = np.append(changed, found.none + math.log(PRIOR_NONE))
-    ratio, steady = drift_evidence(launches, cuts, logs, spread=spread, share=share)
-    logs = logs + ratio
+    drift = drift_evidence(launches, cuts, logs, spread=spread, share=share)
+    logs = logs + drift.ratio
     odds = np.exp(logs - special.logsumexp(logs))
     p, none = odds[:-1], float(odds[-1])
     mass = np.ones(positions) if weights is None else np.asarray(weights, dtype=float).copy()
@@ -315,7 +318,8 @@ def _finished(
         effect=moments["effect"],
         spread=spread,
         share=share,
-        steady=float(odds @ steady),
+        steady=float(odds @ drift.steady),
         effect_at=np.concatenate([found.effect[:1, :2], found.effect[:, :2]]),
         cuts=cuts,
+        paths=drift.paths,
     )

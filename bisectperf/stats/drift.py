@@ -7,6 +7,7 @@ all, multiplies the class's own evidence. A launch that is an outlier for a clas
 both with and without drift: an outlier is no proof of a path.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,32 +29,62 @@ _TOLERATED = 2.5
 """Spreads beyond which a launch counts as an outlier of a class."""
 
 
+@dataclass(frozen=True)
+class Paths:
+    """What the classes say of this moment, one entry per (class, q) that is still likely.
+
+    `of` is the class's index; `weight` its probability (they sum to one); `level` the good level now, the path
+    included; `step` the effect; `variance` that of the level.
+    """
+
+    of: NDArray[np.int64]
+    weight: Array
+    level: Array
+    step: Array
+    variance: Array
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Per class: log evidence ratio against no drift, P(no drift); and the paths."""
+
+    ratio: Array
+    steady: Array
+    paths: Paths
+
+
 def drift_evidence(
     launches: "Launches", cuts: NDArray[np.int64], static: Array, *, spread: float, share: float
-) -> tuple[Array, Array]:
-    """Return per class the log evidence ratio against no drift, and P(no drift).
+) -> Drift:
+    """Return what drift adds to each class.
 
     `static` has the log posterior of each interval between tested positions and, last, of no change at all; the
     answers are in the same order.
     """
     ratio, steady = np.zeros(static.size), np.full(static.size, PRIOR[0])
-    if launches.y.size < 4:
-        return ratio, steady
     keep = slice(-_LATEST, None)
-    at, y, hours, build = (x[keep] for x in (launches.at, launches.y, launches.hours, launches.build))
+    at, build = launches.at[keep], launches.build[keep]
+    y, hours = launches.y[keep], launches.hours[keep]
     elapsed = np.asarray(hours - hours.min(), dtype=float)
     path: Array = np.minimum.outer(elapsed, elapsed) * spread**2
     offsets: Array = (share * spread) ** 2 * np.equal.outer(build, build).astype(np.float64)
+    found = []
     for j in np.flatnonzero(static >= static.max() - _LIKELY):
         step = at >= cuts[j + 1] if j + 1 < cuts.size else np.zeros(at.size, dtype=bool)
-        noise = _noise(y, step, spread)
         design = np.column_stack([np.ones(y.size), step]) if step.any() else np.ones((y.size, 1))
-        still = offsets + np.diag(noise)
-        logs = np.array([_log_evidence(still + q**2 * path, y, design) for q in RATES]) + np.log(PRIOR)
+        still = offsets + np.diag(_noise(y, step, spread))
+        fits = [_fit(still + q**2 * path, y, design, q**2 * spread**2 * elapsed) for q in RATES]
+        logs = np.array([fit[0] for fit in fits]) + np.log(PRIOR)
         mixed = float(np.logaddexp.reduce(logs))
         ratio[j] = mixed - (logs[0] - np.log(PRIOR[0]))
         steady[j] = np.exp(logs[0] - mixed)
-    return ratio, steady
+        found += [(j, static[j] + ratio[j] + log - mixed, *fit[1:]) for log, fit in zip(logs, fits, strict=True)]
+    table = np.array(found)
+    weight = np.exp(table[:, 1] - table[:, 1].max())
+    likely = weight > 1e-7 * weight.sum()
+    weight = weight[likely] / weight[likely].sum()
+    kept = table[likely]
+    return Drift(ratio, steady, Paths(kept[:, 0].astype(np.int64), weight, kept[:, 2], kept[:, 3], kept[:, 4]))
 
 
 def _noise(y: Array, step: NDArray[np.bool_], spread: float) -> Array:
@@ -62,11 +93,21 @@ def _noise(y: Array, step: NDArray[np.bool_], spread: float) -> Array:
     return np.asarray(spread**2 * np.maximum(1.0, ((y - level) / (_TOLERATED * spread)) ** 2))
 
 
-def _log_evidence(covariance: Array, y: Array, design: Array) -> float:
-    """Return the log marginal likelihood up to a constant, the design's coefficients integrated over flat priors."""
+def _fit(covariance: Array, y: Array, design: Array, to_now: Array) -> tuple[float, float, float, float]:
+    """Return (log marginal likelihood up to a constant, level now, step, variance of the level now).
+
+    The design's coefficients are integrated over flat priors; the path's present value is predicted from `to_now`,
+    its covariance with the launches (kriging), whose last entry is the path's own variance by then.
+    """
     factor = linalg.cholesky(covariance, lower=True, check_finite=False)
-    white = linalg.solve_triangular(factor, np.column_stack([design, y]), lower=True, check_finite=False)
-    x, v = white[:, :-1], white[:, -1]
+    columns = np.column_stack([design, y, to_now])
+    white = linalg.solve_triangular(factor, columns, lower=True, check_finite=False)
+    x, v, c = white[:, :-2], white[:, -2], white[:, -1]
     gram, moment = x.T @ x, x.T @ v
-    rest = float(v @ v - moment @ np.linalg.solve(gram, moment))
-    return -float(np.log(np.diag(factor)).sum()) - 0.5 * float(np.linalg.slogdet(gram)[1]) - 0.5 * rest
+    inverse = np.linalg.inv(gram)
+    beta = inverse @ moment
+    rest = float(v @ v - moment @ beta)
+    log = -float(np.log(np.diag(factor)).sum()) - 0.5 * float(np.linalg.slogdet(gram)[1]) - 0.5 * rest
+    level = float(beta[0] + c @ (v - x @ beta))
+    spare = max(float(to_now.max() - c @ c), 0.0) + float(inverse[0, 0])
+    return log, level, float(beta[1]) if beta.size > 1 else 0.0, spare
