@@ -186,9 +186,8 @@ def _group_loglik(group: _Group, level: Array, spread: Array, gap: float) -> Arr
 def _outlier(excess: Array | float, s: Array, gap: float) -> Array:
     """Return the log density of an outlier: one-sided slow (exponential), or anything (Laplace, three times wider)."""
     scale = 3 * s + gap
-    slow = np.where(
-        np.asarray(excess) > 0, math.log(OUTLIER_SLOW) - np.log(scale) - np.maximum(excess, 0) / scale, -745
-    )
+    exponential = math.log(OUTLIER_SLOW) - np.log(scale) - np.maximum(excess, 0) / scale
+    slow = np.where(np.asarray(excess) > 0, exponential, -745.0)
     other = math.log(OUTLIER_ANY) - np.log(6 * scale) - np.abs(excess) / (3 * scale)
     return np.asarray(np.logaddexp(slow, other), dtype=float)
 
