@@ -160,7 +160,7 @@ class Launch(object):
         if not re.match(r"python[0-9.]*$", os.path.basename(measured["argv"][0])):
             return {}
         env = self.environment(measured["env"], recorded=False)
-        return packages(self.command(measured["argv"][:1]), self.about["packages"], env, measured["cwd"])
+        return packages(self.command(measured["argv"][:1]), self.about["packages"], env, self.fill(measured["cwd"]))
 
     def check_origin(self):
         """Read back from the live processes where their code came from and which variables they have."""
@@ -247,7 +247,7 @@ class Launch(object):
             try:
                 child = subprocess.Popen(
                     self.command(bench["argv"]),
-                    cwd=bench["cwd"],
+                    cwd=self.fill(bench["cwd"]),
                     env=self.environment(bench["env"]),
                     stdin=subprocess.DEVNULL,
                     stdout=out,

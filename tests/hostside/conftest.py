@@ -163,12 +163,15 @@ class Site:
             spec[key] = spec[key] | value if merge else value
         return spec
 
-    def launch(self, python=PYTHON, **more):
-        """Run one launch in a job folder of its own, as the supervisor does; return its result."""
+    def launch(self, python=PYTHON, inside=(), **more):
+        """Run one launch in a job folder of its own, as the supervisor does; return its result.
+
+        `inside` is a command in front that sets a stage for it.
+        """
         self.job = Path(tempfile.mkdtemp(prefix="job-", dir=self.root))
         (self.job / "spec.json").write_text(json.dumps(self.spec(**more)))
         done = subprocess.run(
-            [python, "-B", str(HOSTSIDE / "launch.py"), "spec.json"],
+            [*inside, python, "-B", str(HOSTSIDE / "launch.py"), "spec.json"],
             cwd=self.job,
             env=clean_environment(BISECTPERF_JOB=self.job.name),
             capture_output=True,
@@ -190,6 +193,18 @@ class Site:
         )
         assert done.returncode == 0, f"git {argv}: {done.stderr.decode()}"
         return done.stdout.decode(errors="surrogateescape").strip()
+
+
+@pytest.fixture
+def site_python():
+    """Run Python code on the host's interpreter with our scripts' folder as first argument; return its JSON."""
+
+    def run(code, *argv, path):
+        argv = [PYTHON, "-B", "-c", code, str(HOSTSIDE), *argv]
+        done = subprocess.run(argv, capture_output=True, check=True, env=clean_environment(PATH=path))
+        return json.loads(done.stdout)
+
+    return run
 
 
 @pytest.fixture
