@@ -1,8 +1,14 @@
 """Fixtures for all tests: real git repositories."""
 
+import getpass
 import hashlib
 import os
+import shutil
+import signal
+import socket
 import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -96,3 +102,121 @@ def own_home(tmp_path_factory, monkeypatch):
 def history(tmp_path):
     """An empty repository to be written commit by commit."""
     return History(tmp_path / "upstream")
+
+
+class Sshd:
+    """A real sshd on loopback for one unprivileged user, with the client's configuration to reach it."""
+
+    def __init__(self, folder, user):
+        self.folder, self.user = folder, user
+        self.port = _free_port()
+        self.alias = "bisectperf-test"
+        self.config = folder / "client_config"
+        binary = shutil.which("sshd") or "/usr/sbin/sshd"
+        if not Path(binary).exists():
+            pytest.fail("there is no sshd; run: apt-get install -y openssh-server")
+        for name in ("host", "user"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / f"{name}_key"], check=True
+            )
+        keys = folder / "authorized_keys"
+        keys.write_text((folder / "user_key.pub").read_text())
+        keys.chmod(0o644)
+        (folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile {folder}/pid\n"
+            f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+            "MaxSessions 1\nMaxStartups 50\nLogLevel ERROR\n"
+        )
+        self.write_client(folder / "known_hosts")
+        host_key = (folder / "host_key.pub").read_text().split()[:2]
+        (folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {' '.join(host_key)}\n")
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        self.binary = binary
+        self.process = None
+        self.start()
+
+    def write_client(self, known_hosts, key=None):
+        self.config.write_text(
+            f"Host {self.alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n"
+            f"  IdentityFile {key or self.folder / 'user_key'}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
+            f"  UserKnownHostsFile {known_hosts}\n"
+        )
+
+    def start(self):
+        argv = [self.binary, "-D", "-e", "-f", self.folder / "sshd_config"]
+        self.log = (self.folder / "sshd.log").open("ab")
+        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        for _ in range(400):
+            with socket.socket() as sock:
+                if sock.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        pytest.fail("sshd did not start: " + (self.folder / "sshd.log").read_text())
+
+    def sessions(self):
+        """Return the pids of the processes that serve connections."""
+        pids = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        return [int(pid) for pid in pids]
+
+    def serving(self):
+        """Return every sshd process behind a connection, the unprivileged ones too."""
+        found = []
+        for pid in self.sessions():
+            below = subprocess.run(["pgrep", "-P", str(pid), "sshd"], capture_output=True, text=True, check=False)
+            found += [pid, *map(int, below.stdout.split())]
+        return found
+
+    def cut(self):
+        """Kill every connection, as a network cut that is noticed."""
+        # The server's side alone: what runs below it goes on.
+        for pid in reversed(self.serving()):
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+
+
+def _free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def plain_user(worker_name):
+    """Name and home of a user without privileges: made for the tests where we are root, else ourselves."""
+    if os.geteuid() != 0:
+        yield getpass.getuser(), Path.home()
+        return
+    name = f"bptest{worker_name}"
+    home = Path(tempfile.mkdtemp(prefix="bisectperf-home-"))
+    subprocess.run(["useradd", "-M", "-d", home, "-s", "/bin/sh", "-p", "*", name], check=True, capture_output=True)
+    shutil.chown(home, name)
+    yield name, home
+    subprocess.run(["userdel", name], check=False, capture_output=True)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def worker_name():
+    """A name for this test process that no other one has."""
+    return f"{os.getpid()}"
+
+
+@pytest.fixture
+def sshd(plain_user, tmp_path_factory):
+    """A real sshd on loopback."""
+    folder = Path(tempfile.mkdtemp(prefix="bisectperf-sshd-"))
+    folder.chmod(0o755)
+    server = Sshd(folder, plain_user[0])
+    server.home = plain_user[1]
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)

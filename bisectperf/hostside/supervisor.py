@@ -153,10 +153,9 @@ def supervise(folder, spec, secrets, tell):
     os.close(tell)
     begun = time.monotonic()
     # The supervisor reacts to TERM like to a kill request: the job must not outlive it unwatched.
-    asked = []
-    signal.signal(signal.SIGTERM, lambda *_: asked.append("killed"))
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    asked = False
+    awaited = [signal.SIGCHLD, signal.SIGTERM]
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     try:
         pid = spawn(folder, spec, secrets)
     except OSError as error:
@@ -170,12 +169,10 @@ def supervise(folder, spec, secrets, tell):
             break
         left = limit - time.monotonic()
         if asked or left <= 0:
-            reason = asked[0] if asked else "timeout"
+            reason = "killed" if asked else "timeout"
             break
-        try:
-            signal.sigtimedwait([signal.SIGCHLD], min(left, 3600.0))
-        except InterruptedError:
-            pass
+        seen = signal.sigtimedwait(awaited, min(left, 3600.0))
+        asked = asked or (seen is not None and seen.si_signo == signal.SIGTERM)
     if rc is None:
         rc = end_tree(pid, os.path.basename(folder), spec.get("grace", 10.0))
     else:

@@ -184,7 +184,7 @@ def _group_loglik(group: _Group, level: Array, spread: Array, gap: float) -> Arr
 
 
 def _outlier(excess: Array | float, s: Array, gap: float) -> Array:
-    """Return the log density of an outlier: one-sided slow (exponential), or anything (Laplace, three times wider)."""
+    """Return the log density of an outlier: slow (exponential), or anything (Laplace, three times wider)."""
     scale = 3 * s + gap
     exponential = math.log(OUTLIER_SLOW) - np.log(scale) - np.maximum(excess, 0) / scale
     slow = np.where(np.asarray(excess) > 0, exponential, -745.0)
