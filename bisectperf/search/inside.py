@@ -53,18 +53,26 @@ def _unsure_end(view: View) -> Step | None:
 
 def _most_telling(view: View, blocks: list[tuple[int, int, float]]) -> Step:
     places = _candidates(view)
-    bits = np.array([_bits(view, k) for k in places]) * _chance_testable(view)[places]
+    chance = _chance_testable(view)[places]
+    again = view.counts[places] > 0
+    bits = np.array([_bits(view, k, view.counts[k]) for k in places]) * chance
     rate = bits / view.cost_of(view.built)[places]
+    # A commit that was measured may be built once more: what was an accident of one build does not come twice.
+    fresh = np.where(again, [_bits(view, k, 0) for k in places], 0.0)
+    fresh_rate = fresh / view.cost_of(np.zeros(len(view), dtype=bool))[places]
     if view.posterior.steady < STEADY:
         _forbid_repeats(view, places, rate)
-    best = int(np.argmax(rate))
-    if bits[best] < HOPELESS:
+    anew = bool(fresh_rate.max() > rate.max())
+    best = int(np.argmax(fresh_rate if anew else rate))
+    worth = float((fresh if anew else bits)[best])
+    if worth < HOPELESS:
         verdict = _set(view, blocks)
         if verdict is not None:
             return Done(verdict=verdict)
     k = int(places[best])
-    why: Why = "anchor" if k in (0, len(view) - 1) else "search"
-    return launch_of(view.state, view.positions[k], why, f"{bits[best]:.2f} bits expected, most per second")
+    why: Why = "rebuild" if anew else "anchor" if k in (0, len(view) - 1) else "search"
+    reason = f"{worth:.2f} bits expected, most per second"
+    return launch_of(view.state, view.positions[k], why, reason, fresh=anew)
 
 
 def _candidates(view: View) -> NDArray[np.int64]:
@@ -80,11 +88,11 @@ def _candidates(view: View) -> NDArray[np.int64]:
     return np.array(sorted(chosen))
 
 
-def _bits(view: View, k: int) -> float:
-    """Return what one launch at `k` would tell about where the first bad commit is."""
+def _bits(view: View, k: int, count: int) -> float:
+    """Return what a launch at `k`, of a build launched `count` times, would tell about the first bad commit."""
     found, paths = view.posterior, view.posterior.paths
     offset = found.share * found.spread
-    noise = 1 / float(new_precision(found.spread, offset, np.array(min(int(view.counts[k]), 1000))))
+    noise = 1 / float(new_precision(found.spread, offset, np.array(min(int(count), 1000))))
     cuts = found.cuts
     last = cuts.size - 1
     low, high = cuts[np.minimum(paths.of, last)], cuts[np.minimum(paths.of + 1, last)]

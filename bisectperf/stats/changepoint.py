@@ -29,7 +29,7 @@ LARGEST_EFFECT = math.log(32)
 OUTLIER_SLOW, OUTLIER_ANY = 0.02, 0.002
 # Share of the build's offset in units of the launch spread: log-normal around 0.3 with log-sd 1, in seven bins.
 SHARES = np.array([0.0, 0.15, 0.3, 0.6, 1.2, 3.0, 10.0])
-SHARE_PRIOR = np.array([0.15, 0.20, 0.25, 0.20, 0.12, 0.06, 0.02])
+SHARE_PRIOR = np.array([0.136, 0.207, 0.288, 0.219, 0.117, 0.030, 0.003])
 _LEVELS, _SPREADS = 15, 9
 
 
@@ -49,7 +49,7 @@ class Posterior:
 
     `first_bad[k]` is P(the first bad position is k), index 0 always zero; `none` is P(nothing changed); they sum to
     one. `good`, `bad`, `effect` are (mean, sd) given that something changed; `spread` is the posterior mean of s,
-    `share` that of r; `steady` is P(no drift).
+    `share` is the root mean square of r; `steady` is P(no drift).
     """
 
     first_bad: Array
@@ -276,7 +276,7 @@ def _moments(found: _Evidence, log_prior: Array, grids: tuple[Array, Array, Arra
         "bad": _mean_sd(both.sum(axis=0), h),
         "effect": _mean_sd(both.ravel(), d.ravel()),
         "log_spread": _mean_sd(p @ found.spreads, np.log(s)),
-        "share": _mean_sd(p @ found.shares, SHARES),
+        "square": _mean_sd(p @ found.shares, SHARES**2),
     }
 
 
@@ -296,7 +296,7 @@ def _finished(
     moments: dict[str, tuple[float, float]],
     weights: Array | None,
 ) -> Posterior:
-    spread, share = math.exp(moments["log_spread"][0]), moments["share"][0]
+    spread, share = math.exp(moments["log_spread"][0]), math.sqrt(moments["square"][0])
     changed = found.effect[:, 2] + log_prior + math.log(1 - PRIOR_NONE)
     logs = np.append(changed, found.none + math.log(PRIOR_NONE))
     drift = drift_evidence(launches, cuts, logs, spread=spread, share=share)
