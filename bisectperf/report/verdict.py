@@ -25,6 +25,7 @@ from bisectperf.report.words import (
     probability,
     quantity,
     short,
+    subject_of,
 )
 from bisectperf.state import State
 
@@ -199,7 +200,7 @@ def details(verdict: AnyVerdict, state: State) -> list[tuple[str, str]]:
         case FirstBadAmong():
             reasons = verdict.untestable
             found += [
-                (short(sha), f"{named(state, sha)}: {clean(reasons.get(sha, 'can be measured'))}")
+                (short(sha), f"{subject_of(state, sha)}: {clean(reasons.get(sha, 'can be measured'))}")
                 for sha in verdict.commits
             ]
         case SeveralChanges():
@@ -213,7 +214,7 @@ def details(verdict: AnyVerdict, state: State) -> list[tuple[str, str]]:
             found.append(("repetitions differ by", f"{100 * verdict.within_sd:.2f} % (standard deviation)"))
         case Inconclusive():
             left = sorted(verdict.left.items(), key=lambda item: -item[1])[:10]
-            found += [(short(sha), f"{named(state, sha)}: {probability(p)}") for sha, p in left]
+            found += [(short(sha), f"{subject_of(state, sha)}: {probability(p)}") for sha, p in left]
         case _:
             pass
     return found + [("assumed", clean(text)) for text in verdict.assumed]
