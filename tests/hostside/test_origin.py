@@ -202,10 +202,14 @@ def test_a_link_within_the_tree_is_the_tree(site, upstream):
     assert result["outcome"] == "measured", result["detail"]
 
 
-def test_the_sitecustomize_that_ours_hides_still_runs(site, venv):
-    (venv.packages / "sitecustomize.py").write_text("import os; os.environ['SITE'] = '7'\n")
+def test_the_sitecustomize_that_ours_hides_still_runs(site, venv, tmp_path):
+    """In front of any that the interpreter's distributor has put behind it."""
+    folder = tmp_path / "users"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import os; os.environ['SITE'] = '7'\n")
     code = "import engine, os; print(os.environ['SITE'])"
-    result = site.launch(server=None, bench=one_number(code, venv.python))
+    inside = ["env", f"PYTHONPATH={folder}", "SITE=0"]
+    result = site.launch(server=None, bench=one_number(code, venv.python), inside=inside)
     assert result["samples"]["repetitions"] == [7.0]
 
 
