@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-from bisectperf.driver.begin import Setup, open_setup, stack_of
+from bisectperf.driver.begin import stack_of
+from bisectperf.driver.setup import Setup, open_setup
 from bisectperf.errors import BisectperfError
 from bisectperf.hosts import open_host
 from bisectperf.hosts.base import Host
 from bisectperf.measure.site import default_root
 from bisectperf.patches import draw_line
 from bisectperf.patches.claims import describe
-from bisectperf.repo import require_order
 
 _GIB = 1 << 30
 ENOUGH_DISK = 5 * _GIB
@@ -56,11 +56,11 @@ def examine(
         yield _wrong("recipe and repository", error)
         return
     yield Finding("ok", "recipe", f"{setup.loaded.recipe.name}, digest {setup.loaded.digest[:12]}")
-    dirt = setup.repo.dirt()
+    dirt = setup.repo.dirt() if setup.repo else ""
     yield Finding(
         "warning" if dirt else "ok",
         "repository",
-        f"{setup.repo.folder}" + (f": {dirt} are not measured" if dirt else ""),
+        setup.asked.repo + (f": {dirt} are not measured" if dirt else ""),
         "`bisectperf patches capture` makes a patch of them" if dirt else "",
     )
     if ends is not None:
@@ -70,10 +70,8 @@ def examine(
 
 def _range(setup: Setup, good_word: str, bad_word: str) -> Iterator[Finding]:
     try:
-        good, bad = setup.repo.resolve(good_word), setup.repo.resolve(bad_word)
-        require_order(setup.repo, good, bad)
-        setup.store.bring(setup.repo, [good, bad])
-        commits = setup.store.path(good, bad)
+        commits = setup.range(good_word, bad_word)
+        good, bad = commits[0].sha, commits[-1].sha
         stack = stack_of(setup, good, commits)
         code = setup.loaded.recipe.repo
         line = draw_line(setup.store, stack, commits, code=code.code, pins=code.pins)

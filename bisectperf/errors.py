@@ -85,3 +85,7 @@ class NoBisection(BisectperfError):
     """There is no bisection here to go on with."""
 
     exit_code = ExitCode.NO_BISECTION
+
+
+class Interrupted(Exception):
+    """The user asked for an end: no failure, and nothing is lost."""

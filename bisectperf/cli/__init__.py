@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from bisectperf import __version__
-from bisectperf.errors import BisectperfError, ExitCode
+from bisectperf.errors import BisectperfError, ExitCode, Interrupted
 
 COMMANDS = {
     "start": ("bisect", "Find the commit between GOOD and BAD that made it slower."),
@@ -74,6 +74,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     except BisectperfError as error:
         complain(error)
         return error.exit_code
+    except (Interrupted, KeyboardInterrupt):
+        click.echo(
+            "bisectperf: stopped; `bisectperf run` goes on, and adopts the launch that is still running", err=True
+        )
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.FOUND

@@ -6,7 +6,8 @@ from typing import Literal
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_recipe
-from bisectperf.driver.begin import begin_bisection, go, home_of, mark, open_setup, resume
+from bisectperf.driver.begin import begin_bisection, go, mark, resume
+from bisectperf.driver.setup import home_of, open_setup
 from bisectperf.errors import ExitCode
 
 

@@ -3,7 +3,8 @@
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, finish, settings_of, watching, with_recipe
-from bisectperf.driver.begin import begin_comparison, go, open_setup, parent_of
+from bisectperf.driver.begin import begin_comparison, go, parent_of
+from bisectperf.driver.setup import open_setup
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """status, log, report: what the journal says, for people and for machines."""
 
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import click
 
 from bisectperf.cli.common import JSON, REPO, RUN
-from bisectperf.driver.begin import home_of
 from bisectperf.driver.home import journal_of
+from bisectperf.driver.setup import home_of
 from bisectperf.errors import ExitCode
 from bisectperf.state import State as State_
 from bisectperf.state import apply, fold
@@ -31,7 +32,7 @@ def status(repo: str | None, name: str | None, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
     else:
-        click.echo(text.status(state, time.time(), width=click.get_terminal_size().columns))
+        click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns))
     return ExitCode.FOUND
 
 

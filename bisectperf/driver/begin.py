@@ -1,96 +1,25 @@
-"""From words to a run: find the recipe and the repository, resolve the ends, draw the line, open the site."""
+"""From a question to a run: resolve the ends, draw the line, open the site, drive."""
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
-
-import msgspec
+from typing import Literal
 
 from bisectperf import __version__
 from bisectperf import events as ev
-from bisectperf.driver.home import Asked, Home, asked_of, journal_of
-from bisectperf.driver.loop import Loop, Watcher
+from bisectperf.driver.home import Home, asked_of, journal_of
+from bisectperf.driver.loop import Loop
+from bisectperf.driver.setup import Setup, Teller, open_setup
 from bisectperf.errors import UserError
 from bisectperf.hosts import open_host
 from bisectperf.launchers.detached import Detached
 from bisectperf.measure.bench import HostBench, Source
 from bisectperf.measure.site import Site, default_root, lay_tools
 from bisectperf.model import HostName, Line, Plan, Sha
-from bisectperf.patches import Stack, draw_line, inner_line
-from bisectperf.recipe.load import Loaded, load, locate
-from bisectperf.repo import Ancestry, Commit, Repository, Store, require_order
+from bisectperf.patches import PatchMap, Stack, draw_line, inner_line, range_map
+from bisectperf.repo import Ancestry, Commit, Store
 from bisectperf.state import State, fold
-
-
-class Teller(Watcher, Protocol):
-    """A watcher that can also be told what is not a fact: preparations, progress."""
-
-    def say(self, text: str) -> None:
-        """Say one line."""
-        ...
-
-    def progress(self, phase: str, text: str) -> None:
-        """Say what a launch in hand is doing."""
-        ...
-
-
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a run needs, opened."""
-
-    asked: Asked
-    loaded: Loaded
-    repo: Repository
-    home: Home
-    store: Store
-
-
-def home_of(repo: str | None) -> Home:
-    """Return where the runs of a repository are kept."""
-    return Home(Repository.open(repo or ".").state_folder)
-
-
-def open_setup(recipe: str | None, settings: Mapping[str, str], repo: str | None, teller: Teller) -> Setup:
-    """Return recipe, repository and store, checked; raises `UserError` for what is wrong with them."""
-    path = find_recipe(recipe, repo)
-    loaded = load(path, settings)
-    place = repo or str(path.parent / Path(loaded.recipe.repo.path).expanduser())
-    if repo is None and loaded.recipe.repo.path == ".":
-        place = "."
-    repository = Repository.open(place)
-    repository.require_complete()
-    dirt = repository.dirt()
-    if dirt:
-        teller.say(f"{dirt} in {repository.folder} stay untouched and are not measured; to measure them too, make a")
-        teller.say("patch of them with `bisectperf patches capture`")
-    home = Home(repository.state_folder)
-    asked = Asked(recipe=str(path), settings=dict(settings), repo=str(repository.folder))
-    return Setup(asked=asked, loaded=loaded, repo=repository, home=home, store=Store.of(repository, home.store))
-
-
-def find_recipe(word: str | None, repo: str | None) -> Path:
-    """Return the recipe: as given, as configured in git, or `bisectperf.toml` in the repository."""
-    if word:
-        return locate(word)
-    repository = Repository.open(repo or ".")
-    configured = repository.config("bisectperf.recipe")
-    if configured:
-        given = Path(configured).expanduser()
-        return locate(
-            str(
-                given
-                if given.is_absolute() or not (repository.folder / given).exists()
-                else repository.folder / given
-            )
-        )
-    for place in (repository.folder / "bisectperf.toml", repository.common / "bisectperf.toml"):
-        if place.is_file():
-            return place
-    raise UserError(
-        "no recipe is known for this repository",
-        hint="give --recipe PATH, or `git config bisectperf.recipe PATH`, or put a bisectperf.toml there",
-    )
 
 
 def stack_of(setup: Setup, good: Sha, line: Sequence[Commit]) -> Stack:
@@ -101,7 +30,7 @@ def stack_of(setup: Setup, good: Sha, line: Sequence[Commit]) -> Stack:
         setup.loaded.recipe.patches,
         good=good,
         line=[commit.sha for commit in line],
-        reached=Ancestry(setup.repo, [commit.sha for commit in line]),
+        reached=Ancestry(setup.store, [commit.sha for commit in line]),
     )
 
 
@@ -112,11 +41,9 @@ def begin_bisection(
 
     Raises `UserError` when the question makes no sense, or one of its ends cannot carry the patches.
     """
-    good, bad = setup.repo.resolve(good_word), setup.repo.resolve(bad_word)
-    require_order(setup.repo, good, bad)
     _require_no_other(setup.home)
-    setup.store.bring(setup.repo, [good, bad])
-    commits = setup.store.path(good, bad)
+    commits = setup.range(good_word, bad_word)
+    good, bad = commits[0].sha, commits[-1].sha
     stack = stack_of(setup, good, commits)
     _require_end(stack, good, "GOOD")
     _require_end(stack, bad, "BAD")
@@ -138,12 +65,12 @@ def begin_bisection(
 
 def begin_comparison(setup: Setup, a_word: str, b_word: str, *, max_launches: int, seed: int, teller: Teller) -> Path:
     """Write the first facts of a comparison, or find the one that was stopped; return its folder."""
-    a, b = setup.repo.resolve(a_word), setup.repo.resolve(b_word)
+    a, b = setup.resolve(a_word), setup.resolve(b_word)
     going = setup.home.unfinished("compare", a, b, setup.loaded.digest)
     if going:
         teller.say(f"going on with {going.name}")
         return going
-    setup.store.bring(setup.repo, [a, b])
+    setup.bring([a, b])
     commits = [setup.store.commit(a), setup.store.commit(b)]
     stack = stack_of(setup, a, commits)
     for sha, name in ((a, "A"), (b, "B")):
@@ -155,7 +82,9 @@ def begin_comparison(setup: Setup, a_word: str, b_word: str, *, max_launches: in
 
 def parent_of(setup: Setup, word: str) -> str:
     """Return the first parent of a commit; raises `UserError` for a root."""
-    commit = setup.repo.commit(setup.repo.resolve(word))
+    sha = setup.resolve(word)
+    setup.bring([sha])
+    commit = setup.store.commit(sha)
     if not commit.parents:
         raise UserError(
             f"{commit.sha[:12]} has no parent to compare with", hint="`bisectperf compare A B` takes any two"
@@ -178,11 +107,17 @@ def resume(home: Home, name: str | None, teller: Teller) -> tuple[Setup, Path]:
     return setup, folder
 
 
+def survey(setup: Setup, good_word: str, bad_word: str) -> list[PatchMap]:
+    """Return where in a range each patch applies, and how."""
+    commits = setup.range(good_word, bad_word)
+    return range_map(stack_of(setup, commits[0].sha, commits), commits)
+
+
 def mark(home: Home, words: Sequence[str], kind: Literal["skip", "good", "bad"], because: str) -> list[Sha]:
     """Write the user's word on commits into the journal; return the commits."""
     folder = home.run()
-    repo = Repository.open(asked_of(folder).repo)
-    shas = [repo.resolve(word) for word in words]
+    store = Store(home.store)
+    shas = [store.resolve(word) for word in words]
     with home.open(folder) as journal:
         line = fold(journal).line
         for sha in shas:
@@ -233,7 +168,7 @@ def _bench(setup: Setup, plan: Plan, folder: Path, teller: Teller) -> RangeBench
     root = default_root(host, setup.loaded.recipe.host.work_dir)
     tools = lay_tools(host, root)
     python = "python3"
-    name = hashlib.sha256(str(setup.repo.common).encode()).hexdigest()[:12]
+    name = hashlib.sha256(setup.asked.repo.encode()).hexdigest()[:12]
     site = Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
     bisecting = plan.mode == "bisect"
     ends = [plan.good, plan.bad]

@@ -13,6 +13,7 @@ from bisectperf.errors import (
     CommitUntestable,
     HostUnavailable,
     HostUnfit,
+    Interrupted,
     LaunchFlaky,
     ProofFailed,
 )
@@ -48,10 +49,6 @@ class Watcher(Protocol):
     def event(self, event: ev.AnyEvent, state: State) -> None:
         """See one more fact, after it became durable."""
         ...
-
-
-class Interrupted(Exception):
-    """The user asked for an end."""
 
 
 class Loop:
