@@ -9,18 +9,18 @@ measure stays the same while the measured thing changes.
 """
 
 import argparse
+import concurrent.futures
 import hashlib
 import http.client
+import itertools
 import json
 import random
 import sys
-import threading
 import time
 import urllib.parse
 
-# Names of fields that moved between releases: the first that is there is read.
-ACCEPT_LENGTH = ("spec_accept_length",)
-VERIFY_STEPS = ("spec_verify_ct",)
+ACCEPTED_DRAFTS = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
+"""One field, as its name moved between SGLang's releases."""
 
 
 class ServerError(Exception):
@@ -49,45 +49,38 @@ def parse():
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds of silence after which a request fails")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.tokens < 2 or options.concurrency < 1 or options.repetitions < 1 or options.warmup < 0:
+        parser.error("--tokens needs at least 2, --concurrency and --repetitions at least 1")
+    if not options.url.startswith("http://"):
+        parser.error("--url needs http://: the benchmark runs beside the server")
+    if bool(options.prompts) == bool(options.input_ids):
+        parser.error("give one of --prompts FILE and --input-ids N")
+    return options
 
 
 def load_prompts(options):
     """Return one prompt per concurrent request: texts from the file, or seeded ids."""
     if options.input_ids:
-        drawn = random.Random(options.seed)
-        return [
-            [drawn.randrange(1, options.vocabulary) for _ in range(options.input_ids)]
-            for _ in range(options.concurrency)
-        ]
-    if not options.prompts:
-        sys.exit("give --prompts FILE or --input-ids N")
+        drawn, length = random.Random(options.seed), range(options.input_ids)
+        return [[drawn.randrange(1, options.vocabulary) for _ in length] for _ in range(options.concurrency)]
     with open(options.prompts, encoding="utf-8") as file:
         texts = [text.strip() for text in file.read().split("\n---\n") if text.strip()]
+    if not texts:
+        sys.exit("%s holds no prompt" % options.prompts)
     return [texts[i % len(texts)] for i in range(options.concurrency)]
-
-
-# -- one repetition -------------------------------------------------------------------------------------------
 
 
 def repetition(options, prompts):
     """Send all prompts at once; return the list of their answers. Exits with one sentence when one fails."""
-    answers, failures = [None] * len(prompts), []
-
-    def one(number, prompt):
-        try:
-            answers[number] = request(options, prompt)
-        except (OSError, http.client.HTTPException, ServerError) as error:
-            failures.append("request %d: %s" % (number, error or type(error).__name__))
-
-    threads = [threading.Thread(target=one, args=item) for item in enumerate(prompts)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        sys.exit(failures[0])
-    return answers
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+        asked = [pool.submit(request, options, prompt) for prompt in prompts]
+    try:
+        return [one.result() for one in asked]
+    except (OSError, http.client.HTTPException, ServerError) as error:
+        sys.exit("%s: %s" % (options.url, " ".join(str(error).split()) or type(error).__name__))
+    except (AttributeError, KeyError, TypeError) as error:
+        sys.exit("%s: the answer is not as '%s' servers give it: %r" % (options.url, options.api, error))
 
 
 def request(options, prompt):
@@ -100,42 +93,54 @@ def request(options, prompt):
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         connection.request("POST", where.path.rstrip("/") + path, json.dumps(body), headers)
         reply = connection.getresponse()
-        if reply.status != 200:
-            raise ServerError("status %d: %s" % (reply.status, reply.read(300).decode(errors="replace")))
         kind = reply.getheader("Content-Type", "")
-        if "event-stream" not in kind:
-            raise ServerError(
-                "the answer is '%s', not an event stream: %s" % (kind, reply.read(200).decode(errors="replace"))
-            )
+        if reply.status != 200 or "event-stream" not in kind:
+            words = reply.read(300).decode(errors="replace")
+            raise ServerError("status %d, '%s' in place of an event stream: %s" % (reply.status, kind, words))
         return read_stream(reply, read, sent)
     finally:
         connection.close()
 
 
 def read_stream(reply, read, sent):
-    """Follow a stream to its end; `read` turns one event into (tokens so far or new, text or ids, facts)."""
+    """Follow a stream to its end; `read` turns one event into (tokens so far or None, facts, is it the last)."""
     answer = {"sent": sent, "arrivals": [], "facts": {}, "output": "", "done": False}
     for data in events(reply):
         now = time.perf_counter()
         if data == "[DONE]":
             answer["done"] = True
             break
-        try:
-            event = json.loads(data)
-        except ValueError:
-            raise ServerError("an event is no JSON: %s" % data[:200])
-        if "error" in event:
-            raise ServerError("the server said in mid-stream: %s" % json.dumps(event["error"])[:300])
+        event = parsed(data)
         count, facts, ended = read(event, answer)
         answer["facts"].update(facts)
-        if count is not None and (not answer["arrivals"] or count > answer["arrivals"][-1][1]):
+        if count is not None and count > so_far(answer):
             answer["arrivals"].append((now, count))
         answer["done"] = answer["done"] or ended
     if not answer["done"]:
-        raise ServerError("the stream ended before its end")
+        raise ServerError("the stream ended before its end, after %d pieces" % len(answer["arrivals"]))
     if len(answer["arrivals"]) < 2:
         raise ServerError("all tokens came in one piece: a decode speed cannot be read from that")
+    # Where events carry no counts each was taken for one token; the final count says how many there really were.
+    moment, count = answer["arrivals"][-1]
+    answer["arrivals"][-1] = (moment, max(count, answer["facts"].get("completion_tokens") or 0))
     return answer
+
+
+def so_far(answer):
+    return answer["arrivals"][-1][1] if answer["arrivals"] else 0
+
+
+def parsed(data):
+    """Return an event's JSON object; raises `ServerError` for anything else, and for an error of the server's."""
+    try:
+        event = json.loads(data)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        raise ServerError("an event is no JSON object: %s" % data[:200])
+    if event.get("error"):
+        raise ServerError("the server said in mid-stream: %s" % json.dumps(event["error"])[:300])
+    return event
 
 
 def events(reply):
@@ -153,9 +158,6 @@ def events(reply):
             lines = []
 
 
-# -- the servers' languages -----------------------------------------------------------------------------------
-
-
 def sglang(options, prompt):
     what = {"text": prompt} if isinstance(prompt, str) else {"input_ids": prompt}
     sampling = {"max_new_tokens": options.tokens, "temperature": 0, "ignore_eos": True}
@@ -164,95 +166,84 @@ def sglang(options, prompt):
 
 def read_sglang(event, answer):
     """Native events are cumulative: text or ids so far, and `meta_info` with the tokens so far."""
-    about = event.get("meta_info", {})
-    answer["output"] = event.get("text") or json.dumps(event.get("output_ids", ""))
+    about = event.get("meta_info") or {}
+    new = event.get("text") or event.get("output_ids") or ""
+    old = answer["output"] or type(new)()
+    # Some releases and options send only what is new.
+    answer["output"] = new if new[: len(old)] == old else old + new
     return about.get("completion_tokens"), about, False
 
 
 def openai(options, prompt):
-    body = {
-        "model": options.model,
-        "prompt": prompt,
-        "max_tokens": options.tokens,
-        "temperature": 0,
-        "ignore_eos": True,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-    }
-    return "/v1/completions", body, read_openai
+    sampling = {"max_tokens": options.tokens, "temperature": 0, "ignore_eos": True}
+    stream = {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    return "/v1/completions", dict(sampling, model=options.model, prompt=prompt, **stream), read_openai
 
 
 def read_openai(event, answer):
     """Events carry new text; a running usage count where the server sends one, else each event is one token."""
-    text = "".join(choice.get("text") or "" for choice in event.get("choices", []))
-    answer["output"] += text
-    usage = event.get("usage") or {}
-    facts = {}
+    choices, usage, facts = event.get("choices") or [], event.get("usage") or {}, {}
+    answer["output"] += "".join(choice.get("text") or "" for choice in choices)
     if usage:
-        facts = {"prompt_tokens": usage.get("prompt_tokens"), "completion_tokens": usage.get("completion_tokens")}
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        facts["cached_tokens"] = cached or 0
-    if not event.get("choices"):
+        facts = {"completion_tokens": usage.get("completion_tokens")}
+        facts["cached_tokens"] = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+    if not choices:
         return None, facts, False
-    seen = answer["arrivals"][-1][1] if answer["arrivals"] else 0
-    return usage.get("completion_tokens") or seen + 1, facts, False
+    return usage.get("completion_tokens") or so_far(answer) + 1, facts, False
 
 
 def llamacpp(options, prompt):
-    body = {
-        "prompt": prompt,
-        "n_predict": options.tokens,
-        "temperature": 0,
-        "ignore_eos": True,
-        "cache_prompt": False,
-        "stream": True,
-    }
-    return "/completion", body, read_llamacpp
+    sampling = {"n_predict": options.tokens, "temperature": 0, "ignore_eos": True}
+    return "/completion", dict(sampling, prompt=prompt, cache_prompt=False, stream=True), read_llamacpp
 
 
 def read_llamacpp(event, answer):
     """Events carry new text; the last one has `stop` and the timings."""
     answer["output"] += event.get("content", "")
-    timings = event.get("timings") or {}
-    facts = {}
     if event.get("stop"):
+        timings = event.get("timings") or {}
         total = event.get("tokens_predicted", timings.get("predicted_n"))
-        facts = {"completion_tokens": total, "prompt_tokens": event.get("tokens_evaluated"), "cached_tokens": 0}
-        return None, facts, True
-    seen = answer["arrivals"][-1][1] if answer["arrivals"] else 0
-    return event.get("tokens_predicted") or seen + max(len(event.get("tokens") or [0]), 1), facts, False
+        return None, {"completion_tokens": total, "cached_tokens": timings.get("cache_n")}, True
+    return event.get("tokens_predicted") or so_far(answer) + len(event.get("tokens") or [0]), {}, False
 
 
 APIS = {"sglang": sglang, "openai": openai, "llamacpp": llamacpp}
 
 
-# -- what is reported -----------------------------------------------------------------------------------------
-
-
 def document(options, warmup, counted):
-    asked, said = options.tokens, []
-    cached = []
-    for answers in counted:
-        for answer in answers:
-            got = answer["facts"].get("completion_tokens") or answer["arrivals"][-1][1]
-            said += [] if got == asked else ["%s tokens came, %d were asked" % (got, asked)]
-            hit = answer["facts"].get("cached_tokens") or 0
-            cached += ["%d prompt tokens came from a cache" % hit] if hit else []
-    digests = [hashlib.sha256("\0".join(a["output"] for a in answers).encode()).hexdigest() for answers in counted]
-    findings = ["greedy outputs differ between repetitions"] if len(set(digests)) > 1 else []
-    lengths = [r["accept_length"] for r in map(numbers, counted) if "accept_length" in r]
-    if lengths and max(lengths) <= 1.0:
-        findings.append("the accept length is 1.0 throughout: no draft token was ever accepted")
+    """Return what is printed: figures per repetition, guards, findings, and a digest of each prompt's output."""
+    lengths, cached = [], []
+    for answer in itertools.chain(*counted):
+        got, hit = answer["arrivals"][-1][1], answer["facts"].get("cached_tokens")
+        lengths += ["%d tokens came, %d were asked" % (got, options.tokens)] if got != options.tokens else []
+        cached += ["%d prompt tokens came from a cache" % hit] if hit else []
+    outputs = [[digest(answer["output"]) for answer in answers] for answers in counted]
+    figures = [numbers(answers) for answers in counted]
     return {
-        "repetitions": [numbers(answers) for answers in counted],
+        "repetitions": figures,
         "warmup": [numbers(answers) for answers in warmup],
         "guards": {
-            "tokens_as_asked": {"ok": not said, "detail": said[0] if said else ""},
+            "tokens_as_asked": {"ok": not lengths, "detail": lengths[0] if lengths else ""},
             "nothing_cached": {"ok": not cached, "detail": cached[0] if cached else ""},
         },
-        "findings": findings,
-        "output_digest": digests[0] if digests else "",
+        "findings": findings(outputs, figures),
+        "output_digest": " ".join(outputs[0]),
     }
+
+
+def digest(output):
+    return hashlib.sha256(json.dumps(output).encode()).hexdigest()[:16]
+
+
+def findings(outputs, figures):
+    """Return what is worth saying about a launch that is valid all the same."""
+    said = []
+    if any(output != outputs[0] for output in outputs):
+        said.append("greedy outputs differ between repetitions")
+    accepted = [r["accept_length"] for r in figures if "accept_length" in r]
+    if accepted and max(accepted) <= 1.0:
+        said.append("the accept length is 1.0 throughout: no draft token was ever accepted")
+    return said
 
 
 def numbers(answers):
@@ -281,23 +272,22 @@ def numbers(answers):
 
 def speculation(answers, rate):
     """Return accept length and steps per second, whose product is the decode speed; nothing without speculation."""
-    lengths = []
-    for answer in answers:
-        facts = answer["facts"]
-        length = first(facts, ACCEPT_LENGTH)
-        steps = first(facts, VERIFY_STEPS)
-        if length is None and steps:
-            length = facts.get("completion_tokens", 0) / steps
-        if length:
-            lengths.append(float(length))
+    lengths = [length for length in (accept_length(a["facts"]) for a in answers) if length]
     if not lengths:
         return {}
     length = sum(lengths) / len(lengths)
     return {"accept_length": length, "steps_s": rate / length}
 
 
-def first(facts, names):
-    return next((facts[n] for n in names if facts.get(n) is not None), None)
+def accept_length(facts):
+    """Return tokens per step, as the server says it, else from its counts; None without speculation."""
+    if facts.get("spec_accept_length"):
+        return float(facts["spec_accept_length"])
+    total, steps = facts.get("completion_tokens") or 0, facts.get("spec_verify_ct")
+    accepted = [facts[name] for name in ACCEPTED_DRAFTS if facts.get(name) is not None]
+    if not steps and accepted:
+        steps = total - accepted[0]  # each step gives the accepted drafts and one token of its own
+    return total / steps if steps and steps > 0 else None
 
 
 if __name__ == "__main__":
