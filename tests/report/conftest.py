@@ -65,7 +65,7 @@ class Script:
         print(f"seed {SEED}")
         self.random = random.Random(SEED)
         self.n, self.step, self.effect, self.sd = n, step, effect, sd
-        self.second = n + 1 if second is None else second
+        self.second = math.inf if second is None else second
         self.now = BEGAN
         self.events = []
         self.number = 0
@@ -260,12 +260,12 @@ def not_reproduced():
 
 
 def environment_changed():
-    s = Script(effect=0.0).ends(1)
+    s = Script(effect=0.0).ends(2)
     s.measured(0, "anchor", level=801.0, driver="575.51.03")
     s.measured(0, "anchor", level=803.0, driver="575.51.03")
     return s.decided(
         EnvironmentChanged(
-            launches=4,
+            launches=6,
             was=884.0,
             now=802.0,
             effect=effect(0.097),
