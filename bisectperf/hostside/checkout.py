@@ -99,8 +99,11 @@ def checkout(mirror, worktree, commit, keep=(), submodules=False, repair=False):
 def forget(mirror, worktree):
     """Remove the worktree, what git knows of it, and whatever anybody set in the mirror's configuration."""
     shutil.rmtree(worktree, ignore_errors=True)
-    with open(os.path.join(mirror, "config"), "w") as file:
+    shutil.rmtree(os.path.join(mirror, "info"), ignore_errors=True)
+    aside = os.path.join(mirror, "config.%d" % os.getpid())
+    with open(aside, "w") as file:
         file.write("[core]\n\trepositoryFormatVersion = 0\n\tfilemode = true\n\tbare = true\n")
+    os.rename(aside, os.path.join(mirror, "config"))
     git(mirror, "worktree", "prune")
 
 

@@ -189,9 +189,9 @@ def extras(worktree, wanted, allow=(), submodules=False):
             folders.add(parent)
             parent = os.path.dirname(parent)
     patterns = globs(allow)
-    found, todo = [], [b""]
-    while todo:
-        here = todo.pop()
+    found, ahead = [], [b""]
+    while ahead:
+        here = ahead.pop()
         with os.scandir(os.path.join(root, here)) as entries:
             for entry in entries:
                 path = os.path.join(here, entry.name)
@@ -202,7 +202,7 @@ def extras(worktree, wanted, allow=(), submodules=False):
                     known = is_folder and (submodules or not os.listdir(entry.path))
                 elif is_folder:
                     known = path in folders
-                    todo += [path] if known else []
+                    ahead += [path] if known else []
                 else:
                     known = path in wanted
                 found += [] if known else [path]

@@ -87,10 +87,12 @@ def line_ends_by_configuration(site):
     assert b"\r\n" in (site.worktree / CORE).read_bytes()
 
 
-def ident_by_local_attributes(site):
+def line_ends_by_local_attributes(site):
     (site.mirror / "info").mkdir(exist_ok=True)
-    (site.mirror / "info" / "attributes").write_text("* -ident\n")
-    edit(site, "version.txt", "$Id$\n\n")
+    (site.mirror / "info" / "attributes").write_text("*.py text eol=crlf\n")
+    (site.worktree / CORE).unlink()
+    site.git("checkout", "--", CORE)
+    assert b"\r\n" in (site.worktree / CORE).read_bytes()
 
 
 def ignored_shadow_module(site):
@@ -242,9 +244,7 @@ CASES = {
     "lying fsmonitor": Case(lying_fsmonitor, "core.py differs", "check_content"),
     "clean filter": Case(clean_filter, "core.py differs", "check_content"),
     "line ends by configuration": Case(line_ends_by_configuration, "core.py differs", "check_content"),
-    "attributes of nobody's tree": Case(
-        ident_by_local_attributes, "version.txt differs", "check_content", hidden=False
-    ),
+    "line ends by local attributes": Case(line_ends_by_local_attributes, "core.py differs", "check_content"),
     "ignored shadow module": Case(ignored_shadow_module, "json.py is not in the tree", "extras"),
     "extra in info/exclude": Case(excluded_extra, "sitecustomize.py is not in the tree", "extras"),
     "stale library": Case(stale_library, "engine/core.so is not in the tree", "extras"),

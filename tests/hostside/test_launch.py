@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import socket
 import sys
@@ -273,3 +274,22 @@ def test_no_bytecode_of_another_commit_is_run(site, upstream):
 
 def test_under_the_interpreter_of_the_tests_too(site):
     assert site.launch(python=sys.executable)["outcome"] == "measured"
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "proof.md"
+HOSTSIDE = Path(__file__).parents[2] / "bisectperf" / "hostside"
+
+
+def test_the_document_in_the_docs_is_a_measurement(site):
+    (document,) = re.findall(r"```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    result = site.launch(server=None, bench={"argv": ["echo", document]}, environment=PIN)
+    assert result["outcome"] == "measured", result["detail"]
+    assert result["samples"]["secondary"] == {"acceptance": [2.9]}
+
+
+def test_the_docs_name_every_outcome():
+    code = "".join(path.read_text() for path in HOSTSIDE.glob("*.py"))
+    used = set(re.findall(r'Failed\(\s*"([a-z-]+)"', code)) | {"measured", "not-ready", "server-died"}
+    (table,) = re.findall(r"\| `outcome` \|.*?\n\n", DOCS.read_text(), re.DOTALL)
+    rows = [line.split("|")[1] for line in table.splitlines()[2:] if line]
+    assert {name for row in rows for name in re.findall(r"`([a-z-]+)`", row)} == used
