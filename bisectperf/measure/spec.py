@@ -27,6 +27,11 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     mirror: str
     pycache: str
 
+    @property
+    def cache(self) -> str:
+        """Return the folder that all launches share, for compile caches: beside the folders of recipes."""
+        return f"{self.recipe.rsplit('/', 2)[0]}/cache"
+
 
 def active(rule: Rule, sha: Sha, ancestry: Ancestry) -> bool:
     """Return whether `rule` holds at `sha`; raises `UserError` for a revision that is not there, unless it says."""
@@ -58,6 +63,7 @@ def values(loaded: Loaded, places: Places, seed: int) -> dict[str, object]:
         "worktree": places.worktree,
         "recipe": places.recipe,
         "build": places.build,
+        "cache": places.cache,
         "job": "{job}",
         "python": python,
         "port": recipe.params.get("port") or "{port}",

@@ -7,7 +7,9 @@ from pathlib import Path
 from bisectperf.errors import UserError
 from bisectperf.recipe.schema import Recipe, Rule, Source
 
-DRIVER_NAMES = frozenset({"worktree", "recipe", "job", "build", "port", "python", "warmup", "repetitions", "seed"})
+DRIVER_NAMES = frozenset(
+    {"worktree", "recipe", "job", "build", "cache", "port", "python", "warmup", "repetitions", "seed"}
+)
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)\}")
 
 

@@ -2,8 +2,8 @@
 
 A recipe is data. Strings in `argv`, `env` and paths may use `{name}` for a parameter, and these names that the
 driver fills in on the host: `{worktree}` (the proved checkout), `{recipe}` (the folder with the copied files),
-`{job}` (an empty folder of this launch), `{build}` (the build's own folder), `{port}`, `{python}`, `{warmup}`,
-`{repetitions}`, `{seed}`. Durations are seconds.
+`{job}` (an empty folder of this launch), `{build}` (the build's own folder), `{cache}` (a folder that all launches
+share, for compile caches), `{port}`, `{python}`, `{warmup}`, `{repetitions}`, `{seed}`. Durations are seconds.
 """
 
 from typing import Annotated, Literal
@@ -37,6 +37,8 @@ class Host(Section, frozen=True, kw_only=True):
     """Where it runs: this machine when neither `ssh` nor `container` is given."""
 
     ssh: str = ""
+    ssh_config: str = ""
+    """Another configuration file than the user's own, as `ssh -F` takes it."""
     container: str = ""
     engine: Literal["docker", "podman"] = "docker"
     work_dir: str = ""
