@@ -13,7 +13,7 @@ from bisectperf.report.excerpt import interesting
 from bisectperf.report.text import DOING, level_text, progress, so_far, title, wrapped
 from bisectperf.report.verdict import advice
 from bisectperf.report.view import Row, anchors, phase, rows
-from bisectperf.report.words import change, clean, count, cut, duration, in_unit, percent, probability, short
+from bisectperf.report.words import change, clean, count, cut, duration, in_unit, number, percent, probability, short
 from bisectperf.state import Launch, State
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -101,8 +101,8 @@ def _odds(p: float | None, bars: int) -> str:
         return ""
     if p is None or p < 0.0005:
         return " " * (bars + 8)
-    number = probability(p).replace("over ", ">").replace("under ", "<")
-    return f"{bar(p, bars)} {number:>7}"
+    odds = probability(p).replace("over ", ">").replace("under ", "<")
+    return f"{bar(p, bars)} {odds:>7}"
 
 
 def _fitted(text: str, width: int) -> Text:
@@ -139,7 +139,7 @@ def _levels(state: State, width: int) -> list[Text]:
             continue
         means.append(sum(values) / len(values))
         moved = f", first to last {percent(change(values[-1] - values[0], metric))}" if len(values) > 1 else ""
-        sides.append(f"{name} {in_unit(means[-1], metric):.4g} ({count(len(values), 'launch')}{moved})")
+        sides.append(f"{name} {number(in_unit(means[-1], metric))} ({count(len(values), 'launch')}{moved})")
     if not sides:
         return []
     gap = f"{percent(change(means[1] - means[0], metric))}: " if len(means) == 2 else ""

@@ -20,7 +20,6 @@ from bisectperf.model import (
     Faster,
     FirstBad,
     FirstBadAmong,
-    Inconclusive,
     NotReproduced,
     Position,
     SeveralChanges,
@@ -90,7 +89,7 @@ def happened(launch: Launch) -> float:
 
 
 def suspects(verdict: AnyVerdict | None) -> tuple[Sha, ...]:
-    """Return the commits that a verdict names, most to blame first."""
+    """Return the commits that a verdict names; one that found nothing names none."""
     match verdict:
         case FirstBad(sha=sha):
             return (sha,)
@@ -98,8 +97,6 @@ def suspects(verdict: AnyVerdict | None) -> tuple[Sha, ...]:
             return commits
         case SeveralChanges(steps=steps):
             return tuple(sha for step in steps for sha in suspects(step))
-        case Inconclusive(left=left):
-            return tuple(sorted(left, key=lambda sha: -left[sha]))
         case _:
             return ()
 
