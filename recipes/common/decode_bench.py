@@ -109,7 +109,7 @@ def read_stream(reply, read, sent):
         now = time.perf_counter()
         if data == "[DONE]":
             answer["done"] = True
-            break
+            continue  # to the stream's own end: a server need not see its connection broken off
         event = parsed(data)
         count, facts, ended = read(event, answer)
         answer["facts"].update(facts)
