@@ -15,7 +15,7 @@ from bisectperf.errors import UserError
 from bisectperf.hosts import open_host
 from bisectperf.launchers.detached import Detached
 from bisectperf.measure.bench import HostBench, Source
-from bisectperf.measure.site import Site, default_root, lay_tools
+from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
 from bisectperf.model import HostName, Line, Plan, Sha
 from bisectperf.patches import PatchMap, Stack, draw_line, inner_line, range_map
 from bisectperf.repo import Ancestry, Commit, Store
@@ -167,7 +167,7 @@ def _bench(setup: Setup, plan: Plan, folder: Path, teller: Teller) -> RangeBench
     host = open_host(setup.loaded.recipe.host)
     root = default_root(host, setup.loaded.recipe.host.work_dir)
     tools = lay_tools(host, root)
-    python = "python3"
+    python = interpreter(host)
     name = hashlib.sha256(setup.asked.repo.encode()).hexdigest()[:12]
     site = Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
     bisecting = plan.mode == "bisect"

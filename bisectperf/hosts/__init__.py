@@ -15,5 +15,5 @@ def open_host(table: HostTable) -> Host:
     if table.ssh:
         from bisectperf.hosts.ssh import SshHost
 
-        return SshHost(table.ssh)
+        return SshHost(table.ssh, table.ssh_config or None)
     return LocalHost()

@@ -65,7 +65,7 @@ class Detached:
         return self.host.raw(["sh", "-c", script, "sh", str(limit), *where]).out
 
     def _ask(self, verb: str, job_id: str, *more: str, stdin: bytes = b"", deadline: float = 60.0) -> JobStatus:
-        argv = [self.python, f"{self.tools}/supervisor.py", verb, f"{self.root}/jobs", job_id, *more]
+        argv = [self.python, "-E", "-S", f"{self.tools}/supervisor.py", verb, f"{self.root}/jobs", job_id, *more]
         done = self.host.raw(argv, stdin=stdin, deadline=deadline)
         if done.rc != 0:
             words = done.err.decode(errors="replace").strip().splitlines()

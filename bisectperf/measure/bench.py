@@ -18,7 +18,7 @@ import msgspec
 from bisectperf import events as ev
 from bisectperf.errors import CommitUntestable, HostUnavailable, HostUnfit, LaunchFlaky, ProofFailed
 from bisectperf.launchers.base import Job, JobStatus
-from bisectperf.measure.site import Site
+from bisectperf.measure.site import BARE, Site
 from bisectperf.measure.spec import Ancestry, Places, build_commands, build_key, launch_spec, values
 from bisectperf.model import Build, BuildKey, HostFacts, LaunchId, OriginProof, Samples, Sha, TreeId, TreeProof
 from bisectperf.recipe.load import Loaded
@@ -102,7 +102,7 @@ class HostBench:
         self.site.launcher.start(
             Job(
                 id=job,
-                argv=(self.site.python, f"{self.site.tools}/launch.py", "spec.json"),
+                argv=(self.site.python, *BARE, f"{self.site.tools}/launch.py", "spec.json"),
                 files={"spec.json": json.dumps(spec)},
                 secrets=secrets,
                 timeout=_limit(self.loaded),

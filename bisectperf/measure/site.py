@@ -18,6 +18,8 @@ from bisectperf.errors import HostUnfit, UserError
 from bisectperf.hosts.base import Host, Result
 from bisectperf.launchers.base import Launcher
 
+BARE = ("-E", "-S")
+"""Our scripts need nothing that is installed: without site packages python starts several times faster."""
 TOOL_DEADLINE = 900.0
 """A first checkout of a large tree on a slow disk takes minutes."""
 
@@ -53,7 +55,7 @@ class Site:
         self, script: str, verb: str, words: dict[str, Any], *, stdin: bytes | Iterable[bytes] | None = None
     ) -> dict[str, Any]:
         """Run a verb of one of our scripts and return its JSON answer; its words of failure become `HostUnfit`."""
-        argv = [self.python, f"{self.tools}/{script}", verb]
+        argv = [self.python, *BARE, f"{self.tools}/{script}", verb]
         payload = json.dumps(words)
         done = (
             self.host.raw(argv, stdin=payload.encode(), deadline=TOOL_DEADLINE)
@@ -103,6 +105,18 @@ def hostside() -> dict[str, bytes]:
     found = {entry.name: entry.read_bytes() for entry in root.iterdir() if entry.name.endswith(".py")}
     recorder = root / "recorder" / "sitecustomize.py"
     return found | {"recorder/sitecustomize.py": recorder.read_bytes()}
+
+
+def interpreter(host: Host) -> str:
+    """Return the path of the host's python3 itself: a version manager's wrapper costs more than most of our calls."""
+    done = host.raw(["python3", "-c", "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"])
+    path = done.out.decode(errors="replace").strip()
+    if done.rc != 0 or not path:
+        raise UserError(
+            f"{host.name}: there is no python3 of 3.8 or newer on the PATH",
+            hint="`bisectperf doctor` checks the host",
+        )
+    return path
 
 
 def default_root(host: Host, work_dir: str) -> str:

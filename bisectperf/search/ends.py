@@ -11,6 +11,8 @@ from bisectperf.search.view import View
 from bisectperf.stats.effect import pooled
 
 ABBA = (0, 1, 1, 0)
+ENOUGH = 4
+"""Launches at each end before a difference is called too small."""
 CLEAR = 0.05
 """P(none) below which the ends count as different enough to search between them."""
 
@@ -33,7 +35,7 @@ def stretch(view: View) -> Step:
             effect = Effect(value=seen.value, low=seen.low, high=seen.high)
             return Done(verdict=Faster(launches=launches, effect=effect))
     found = view.posterior
-    if found.none >= state.asked.confidence:
+    if found.none >= state.asked.confidence or _too_small(view, good, bad):
         effect = Effect(value=seen.value, low=seen.low, high=seen.high)
         largest = max(math.expm1(seen.high), 0.0)
         return Done(verdict=NotReproduced(launches=launches, posterior=found.none, largest=largest, effect=effect))
@@ -42,6 +44,13 @@ def stretch(view: View) -> Step:
     if found.none > CLEAR:
         return _end(view, good, bad, f"the ends do not differ clearly yet (P(no change) {found.none:.2f})")
     return search(view)
+
+
+def _too_small(view: View, good: list[float], bad: list[float]) -> bool:
+    """Return whether whatever effect is left is surely below the smallest one worth finding."""
+    if min(len(good), len(bad)) < ENOUGH:
+        return False
+    return pooled(good, bad, 2 * view.state.asked.confidence - 1).high < view.smallest
 
 
 def used_up(view: View) -> AnyVerdict:

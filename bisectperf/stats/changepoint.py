@@ -224,9 +224,11 @@ def _evidence(
     log_r = np.log(SHARE_PRIOR)
     hyper = log_s[:, None] + log_r[None, :]
     d = h[None, :] - g[:, None]
-    allowed = (d >= smallest * 0.5) & (d <= LARGEST_EFFECT)
+    allowed = (d >= smallest * 0.75) & (d <= LARGEST_EFFECT)
     width = math.log(LARGEST_EFFECT / smallest)
-    ramp = np.clip(d / smallest, 1e-9, 1.0)  # below the smallest effect the prior fades out instead of ending
+    ramp = np.clip(
+        (d / smallest - 0.75) / 0.25, 1e-9, 1.0
+    )  # below the smallest effect the prior fades out instead of ending
     with np.errstate(divide="ignore"):
         log_d = np.where(allowed, np.log(ramp) - np.log(np.maximum(d, smallest)) - math.log(width), -np.inf)
     prior = np.exp(log_d) * _steps(g)[:, None] * _steps(h)[None, :]

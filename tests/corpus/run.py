@@ -60,7 +60,7 @@ def one(folder, histories, work):
     try:
         said = json.loads(done.stdout)
     except ValueError:
-        said = {"verdict": {"verdict": "error"}, "launches": {}, "exit": done.returncode}
+        said = {"verdict": {"verdict": "error", "exit": done.returncode}}
     (work / "verdict.json").write_text(json.dumps(said, indent=1))
     return {"case": folder.name, "minutes": round(minutes, 1), **summary(said), "right": judge(said["verdict"], case)}
 
@@ -148,15 +148,15 @@ def summary(said):
     named = [verdict["sha"]] if "sha" in verdict else verdict.get("commits", [])
     if "steps" in verdict:
         named = [s.get("sha") or "|".join(c[:9] for c in s["commits"]) for s in verdict["steps"]]
-    counts = said.get("launches", {})
+    runs = said.get("launches", [])
     return {
         "verdict": verdict["verdict"],
         "named": [n[:20] for n in named][:6],
         "posterior": verdict.get("posterior"),
-        "launches": counts.get("measured"),
-        "void": counts.get("void"),
-        "builds": counts.get("builds"),
-        "range": said.get("commits"),
+        "launches": sum(r["status"] == "measured" for r in runs),
+        "void": sum(r["status"] == "void" for r in runs),
+        "builds": len({r["build"] for r in runs if r.get("build")}),
+        "range": sum(len(p["commits"]) for line in said.get("lines", [])[:1] for p in line["positions"]),
     }
 
 
