@@ -78,7 +78,7 @@ def open_setup(recipe: str | None, settings: Mapping[str, str], repo: str | None
     if there:
         folder = remote_state_folder(place)
         teller.say(f"bringing the history of {place}")
-        host = open_host(Host(ssh=there["host"]))
+        host = open_host(Host(ssh=there["host"], ssh_config=loaded.recipe.host.ssh_config))
         store = mirror(host, there["path"], folder / "store")
         host.close()
         asked = Asked(recipe=str(path), settings=dict(settings), repo=place)
