@@ -49,7 +49,7 @@ def make(folder, seed):
             if name in steps.TAGS:
                 history.git("tag", name)
         if name == place:
-            history.commit("sampler: keep the margin to the runner-up", steps.slow)
+            history.commit("layers: keep how concentrated the attention is", steps.slow)
             culprit = history.git("rev-parse", "HEAD")
     history.git("tag", "bad")
     return culprit

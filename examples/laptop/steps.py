@@ -1,6 +1,6 @@
 """What each commit of the demo repository changes: small edits of the template's files, in order."""
 
-SERVER, WRAPPER, SAMPLER = "pocketlm/server.py", "pocketlm/pocket.py", "pocketlm/sampler.py"
+SERVER, WRAPPER = "pocketlm/server.py", "pocketlm/pocket.py"
 TAGS = ("good", "rewrite", "upstream")
 
 
@@ -31,22 +31,14 @@ def nothing(_folder):
     """Change nothing: the first commit is the template itself."""
 
 
-def slow(folder):
-    """Make each token cost about 6 % more: real work, for a number that nobody reads."""
-    edit(
-        SAMPLER,
-        "import numpy as np\n",
-        "from collections import deque\n\nimport numpy as np\n\nmargins = deque(maxlen=16)\n",
-    )(folder)
-    edit(
-        SAMPLER,
-        "    return int(np.argmax(logits))\n",
-        "    # The margin to the runner-up tells a confident token from a coin toss.\n"
-        "    ranked = np.sort(logits)\n"
-        "    margins.append(float(ranked[-1] - ranked[-2]))\n"
-        "    return int(np.argmax(logits))\n",
-    )(folder)
-
+slow = edit(
+    "pocketlm/layers.py",
+    "        weights = np.exp(scores - scores.max())\n",
+    "        weights = np.exp(scores - scores.max())\n"
+    "        # How concentrated the attention is: one over the number of positions that it rests on.\n"
+    "        self.focus = float(weights @ weights / weights.sum() ** 2)\n",
+)
+"""Make each token cost about 6 % more: real work, for a number that nobody reads."""
 
 model_name = edit(SERVER, '"text": "",\n', '"text": "",\n            "model": "pocket",\n')
 
@@ -138,7 +130,9 @@ HISTORY = (
         edit(
             SERVER,
             "        with LOCK:\n",
-            '        if not tokens:\n            return self.reply(400, {"error": "no prompt"})\n        with LOCK:\n',
+            "        if not tokens:\n"
+            '            return self.reply(400, {"error": "no prompt"})\n'
+            "        with LOCK:\n",
         ),
     ),
     ("docs-3", "docs: batching", append("README.md", "\nRequests are answered one after another.\n")),

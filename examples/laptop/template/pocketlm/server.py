@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path != "/generate":
             return self.reply(404, {"error": "not found"})
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        tokens = asked.get("input_ids") or [ord(c) % 4096 for c in asked["text"]]
+        tokens = asked.get("input_ids") or [ord(c) % 512 for c in asked["text"]]
         count = asked["sampling_params"]["max_new_tokens"]
         with LOCK:
             if asked.get("stream"):
