@@ -6,6 +6,7 @@ from typing import Literal
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_recipe
+from bisectperf.cli.page import Page
 from bisectperf.driver.begin import begin_bisection, go, mark, resume
 from bisectperf.driver.setup import home_of, open_setup
 from bisectperf.errors import ExitCode
@@ -45,7 +46,7 @@ def start(
         folder = begin_bisection(
             setup, good, bad, confidence=confidence, max_launches=max_launches, seed=seed, teller=watcher
         )
-        state = go(setup, folder, watcher)
+        state = go(setup, folder, Page(watcher, folder))
     return finish(state, folder, as_json=as_json)
 
 
@@ -63,7 +64,7 @@ def run(repo: str | None, name: str | None, *, as_json: bool, plain: bool) -> in
     """
     with watching(plain=plain or as_json) as watcher:
         setup, folder = resume(home_of(repo), name, watcher)
-        state = go(setup, folder, watcher)
+        state = go(setup, folder, Page(watcher, folder))
     return finish(state, folder, as_json=as_json)
 
 

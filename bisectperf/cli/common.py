@@ -1,6 +1,7 @@
 """What several commands share: options, exit codes of verdicts, the way progress is shown."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -70,6 +71,7 @@ def finish(state: State, folder: Path, *, as_json: bool) -> ExitCode:
         click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
     else:
         click.echo(text.verdict_text(state))
+        click.echo(f"report:  {folder / 'report.html'}")
         click.echo(f"journal: {folder / 'journal.jsonl'}")
     return exit_of(state.decided)
 
@@ -101,7 +103,7 @@ class Watch:
 
 def watching(*, plain: bool) -> Watch:
     """Return the live screen on a terminal, else plain lines."""
-    if plain or not sys.stderr.isatty():
+    if plain or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Watch()
     from bisectperf.cli.live import LiveWatch
 

@@ -3,6 +3,7 @@
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, finish, settings_of, watching, with_recipe
+from bisectperf.cli.page import Page
 from bisectperf.driver.begin import begin_comparison, go, parent_of
 from bisectperf.driver.setup import open_setup
 
@@ -37,7 +38,7 @@ def compare(
     with watching(plain=plain or as_json) as watcher:
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         folder = begin_comparison(setup, a, b, max_launches=max_launches, seed=seed, teller=watcher)
-        state = go(setup, folder, watcher)
+        state = go(setup, folder, Page(watcher, folder))
     return finish(state, folder, as_json=as_json)
 
 
@@ -67,5 +68,5 @@ def reproduce(
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         parent = parent_of(setup, commit)
         folder = begin_comparison(setup, parent, commit, max_launches=max_launches, seed=seed, teller=watcher)
-        state = go(setup, folder, watcher)
+        state = go(setup, folder, Page(watcher, folder))
     return finish(state, folder, as_json=as_json)
