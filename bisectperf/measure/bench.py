@@ -70,6 +70,11 @@ class HostBench:
         status = self.site.launcher.status(job)
         if status.state == "absent":
             yield from self._begin(job, step, state)
+        elif state.launches[step.launch].build is None:
+            # The job outlived what the journal knows of it: which build it runs follows from the step.
+            key = self._key(step, state)
+            known = Build(key=key, tree=step.tree, seconds=0.0, path=self._places(key).worktree, cached=True)
+            yield ev.Built(at=time.time(), launch=step.launch, build=known)
         yield ev.LaunchRan(at=time.time(), launch=step.launch, job=job)
         yield self._outcome(job, step, self._wait(job, "launch"))
         with contextlib.suppress(HostUnavailable):
