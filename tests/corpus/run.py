@@ -155,7 +155,7 @@ def summary(said):
         "posterior": verdict.get("posterior"),
         "launches": sum(r["status"] == "measured" for r in runs),
         "void": sum(r["status"] == "void" for r in runs),
-        "builds": len({r["build"] for r in runs if r.get("build")}),
+        "builds": len({r["build"]["key"] for r in runs if r.get("build")}),
         "range": sum(len(p["commits"]) for line in said.get("lines", [])[:1] for p in line["positions"]),
     }
 
