@@ -247,7 +247,10 @@ def findings(outputs, figures):
 
 
 def numbers(answers):
-    """Return one repetition's figures. Decode speed is tokens after the first arrival over the time they took."""
+    """Return one repetition's figures. Decode speed is tokens after the first arrival over the time they took.
+
+    The steady speed is one over the median time between tokens: less than half of them disturbed leaves it as it is.
+    """
     rates, firsts, gaps = [], [], []
     for answer in answers:
         (start, n_first), (end, n_last) = answer["arrivals"][0], answer["arrivals"][-1]
@@ -262,6 +265,7 @@ def numbers(answers):
     gaps.sort()
     found = {
         "decode_tok_s": sum(rates) / len(rates),
+        "steady_tok_s": 1 / gaps[len(gaps) // 2],
         "total_tok_s": tokens / (ended - begun),
         "ttft_s": max(firsts),
         "itl_p50_s": gaps[len(gaps) // 2],
