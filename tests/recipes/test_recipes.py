@@ -178,13 +178,15 @@ def test_compiled_parts_are_copied_from_the_installed_package(tmp_path):
 
 def test_a_package_that_is_not_there_is_said_so(tmp_path):
     done = run("vllm-decode/compiled_parts.py", "no_such_engine", tmp_path)
-    assert (done.returncode, done.stderr) == (1, f"no_such_engine is not installed for {sys.executable}\n")
+    assert done.returncode == 1
+    assert re.fullmatch(r"no_such_engine is not installed for \S+\n", done.stderr)
 
 
 def test_torch_decode_says_what_is_missing(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('not here')")
     done = run("torch-decode/torch_decode.py", "--cpu", path=tmp_path)
-    assert (done.returncode, done.stderr) == (1, f"torch is not installed for {sys.executable}\n")
+    assert done.returncode == 1
+    assert re.fullmatch(r"torch is not installed for \S+\n", done.stderr)
 
 
 def test_torch_decode_on_a_cpu():
