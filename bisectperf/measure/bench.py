@@ -205,7 +205,8 @@ class HostBench:
 
     def _outcome(self, job: str, step: Measure, status: JobStatus) -> ev.AnyEvent:
         """Return the launch's last event, from its result file alone."""
-        if status.state in ("absent", "lost"):
+        killed = status.state == "exited" and status.reason in ("signalled", "killed")
+        if killed or status.state in ("absent", "lost"):
             self.site.launcher.kill(job)
             return ev.Voided(
                 at=time.time(),
