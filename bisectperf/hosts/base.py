@@ -31,16 +31,23 @@ class Host(Protocol):
     ) -> Result:
         """Run `argv` (never through the caller's quoting) and return its `Result`, whatever its exit status.
 
-        Raises `HostUnavailable` when the outcome is unknown: connection lost, deadline passed, killed by us.
+        A command that a signal ended has the status 128 + its number. Raises `HostUnavailable` when the outcome is
+        unknown: connection lost, deadline passed. What an iterable `stdin` raises is raised here.
         """
         ...
 
     def put(self, path: str, data: bytes | Iterable[bytes], *, mode: int = 0o600) -> None:
-        """Write `data` to `path` so that a reader sees the old file or all of the new one, and it is durable."""
+        """Write `data` to `path` so that a reader sees the old file or all of the new one, and it is durable.
+
+        Raises `HostUnfit` when the host cannot write it: no room, no such folder, no permission.
+        """
         ...
 
     def get(self, path: str) -> bytes:
-        """Return the bytes of `path`; raises `FileNotFoundError` when the host answers that there is none."""
+        """Return the bytes of `path`; raises `FileNotFoundError` when the host answers that there is none.
+
+        Raises `HostUnfit` when it is there and cannot be read.
+        """
         ...
 
     def close(self) -> None:

@@ -8,9 +8,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bisectperf.errors import HostUnavailable
+from bisectperf.errors import HostUnavailable, HostUnfit
 from bisectperf.hosts.base import Result
 from bisectperf.model import HostName
+
+_SETTLES = 5.0
+"""Seconds for the kernel to end what was killed."""
 
 
 class LocalHost:
@@ -31,59 +34,105 @@ class LocalHost:
             )
         except FileNotFoundError:
             return Result(127, b"", f"{argv[0]}: not found".encode())
-        except PermissionError:
-            return Result(126, b"", f"{argv[0]}: permission denied".encode())
-        feeder = None
-        if not isinstance(stdin, bytes):
-            feeder, stdin = _feed(child, stdin), b""
+        except OSError as error:
+            return Result(126, b"", f"{argv[0]}: {error.strerror}".encode())
+        feeder = None if isinstance(stdin, bytes) else _Feeder(child, stdin)
         try:
-            out, err = child.communicate(stdin if feeder is None else None, timeout=deadline)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-            raise HostUnavailable(f"{self.name}: {argv[0]} did not end within {deadline:g} s") from None
-        finally:
-            if feeder is not None:
-                feeder.join()
-        return Result(child.returncode, out, err)
+            out, err = child.communicate(stdin if isinstance(stdin, bytes) else None, timeout=deadline)
+        except BaseException as error:
+            _end(child)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise HostUnavailable(
+                    f"{self.name}: no answer within {deadline:g} s while running {argv[0]}"
+                ) from None
+            raise
+        if feeder is not None:
+            feeder.join(_SETTLES)
+            if feeder.failure is not None:
+                raise feeder.failure
+        # As a shell says it, and so as SSH does: 128 and the number of the signal.
+        return Result(child.returncode if child.returncode >= 0 else 128 - child.returncode, out, err)
 
     def put(self, path: str, data: bytes | Iterable[bytes], *, mode: int = 0o600) -> None:
-        """Write a file whole or not at all."""
+        """Write a file whole or not at all; raises `HostUnfit` when it cannot be written."""
+        content = data if isinstance(data, bytes) else b"".join(data)
         target = Path(path)
         aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
+            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             with os.fdopen(fd, "wb") as file:
-                for piece in (data,) if isinstance(data, bytes) else data:
-                    file.write(piece)
+                file.write(content)
                 file.flush()
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             aside.replace(target)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
+            _sync(target.parent)
+        except OSError as error:
+            raise HostUnfit(f"{self.name}: {path} cannot be written: {error.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                aside.unlink()
 
     def get(self, path: str) -> bytes:
-        """Return a file's bytes."""
-        return Path(path).read_bytes()
+        """Return a file's bytes; raises `FileNotFoundError` when there is none."""
+        try:
+            return Path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except OSError as error:
+            raise HostUnfit(f"{self.name}: {path} cannot be read: {error.strerror}") from None
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-def _feed(child: subprocess.Popen[bytes], pieces: Iterable[bytes]) -> threading.Thread:
-    """Write `pieces` to the child's input from a thread, so that neither side waits for the other's pipe."""
-    pipe, child.stdin = child.stdin, None
+class _Feeder(threading.Thread):
+    """Writes a command's input, so that neither side waits for the other; keeps what the source itself raised."""
 
-    def run() -> None:
-        if pipe is None:
-            return
-        with contextlib.suppress(BrokenPipeError), pipe:
-            for piece in pieces:
-                pipe.write(piece)
+    def __init__(self, child: subprocess.Popen[bytes], pieces: Iterable[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.failure: Exception | None = None
+        self._child, self._pieces = child, pieces
+        assert child.stdin is not None
+        self._pipe, child.stdin = child.stdin, None
+        self.start()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread
+    def run(self) -> None:
+        """Feed until the source or the reader ends."""
+        pieces = iter(self._pieces)
+        with contextlib.suppress(BrokenPipeError), self._pipe:
+            while True:
+                try:
+                    piece = next(pieces, None)
+                except Exception as error:  # noqa: BLE001 -- the caller's generator; raised where it is awaited
+                    self.failure = error
+                    # Ended before its input is: it must not take what came so far for all.
+                    _kill(self._child)
+                    return
+                if piece is None:
+                    return
+                self._pipe.write(piece)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill the command's group; what left the group and holds the outputs open is not waited for."""
+    _kill(child)
+    try:
+        child.communicate(timeout=_SETTLES)
+    except subprocess.TimeoutExpired:
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

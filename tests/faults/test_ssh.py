@@ -63,7 +63,11 @@ def test_an_unknown_host_is_refused_with_the_command_that_mends_it(sshd, tmp_pat
     sshd.write_client(tmp_path / "empty")
     with pytest.raises(UserError, match="is not known") as caught:
         SshHost(sshd.alias, str(sshd.config)).raw(["true"])
-    assert f"ssh {sshd.alias}" in caught.value.hint
+    assert f"ssh -F {sshd.config} {sshd.alias} true" in caught.value.hint
+    shown = subprocess.run(
+        ["ssh-keygen", "-lf", sshd.folder / "host_key.pub"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split()[1] in caught.value.hint
 
 
 def test_a_changed_host_key_ends_it(sshd, tmp_path):
