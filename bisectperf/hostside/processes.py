@@ -2,11 +2,14 @@
 
 import ctypes
 import os
+import select
 import signal
 import time
 
 MARK = "BISECTPERF_JOB"
 PR_SET_CHILD_SUBREAPER = 36
+KILL_SECONDS = 30.0
+"""After this long a killed process hangs in the kernel, as below a broken driver; waiting on would help nobody."""
 
 
 def boot_id():
@@ -25,6 +28,23 @@ def start_time(pid):
     except OSError:
         return None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def watch(pid, seconds):
+    """Block until the process ends, where this python and kernel have pidfd; return whether they do."""
+    if not hasattr(os, "pidfd_open"):
+        return False
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll(seconds * 1000)
+        return True
+    finally:
+        os.close(fd)
 
 
 def become_subreaper():
@@ -77,17 +97,21 @@ def members(job, root):
 
 
 def end_tree(main_pid, job, grace):
-    """TERM, grace, KILL for everything that belongs to the job; return the main process's status."""
-    rc, until, sign = None, time.monotonic() + grace, signal.SIGTERM
-    told = set()
+    """TERM, grace, KILL for everything that belongs to the job; return the main process's status.
+
+    Returns within `grace` + `KILL_SECONDS` even where a process cannot be ended: `members` has it still.
+    """
+    rc, sign, told = None, signal.SIGTERM, set()
+    until = time.monotonic() + grace
+    last = until + KILL_SECONDS
     while True:
         got = reap(main_pid) if main_pid else reap(-1)
         rc = got if rc is None and main_pid else rc
-        pids = members(job, os.getpid())
-        if not pids:
+        pids, now = members(job, os.getpid()), time.monotonic()
+        if not pids or now >= last:
             return -signal.SIGKILL if rc is None else rc
-        if time.monotonic() >= until:
-            sign, told, until = signal.SIGKILL, set(), time.monotonic() + 1.0
+        if now >= until:
+            sign, told, until = signal.SIGKILL, set(), now + 1.0
         for pid in pids - told:
             try:
                 os.kill(pid, sign)

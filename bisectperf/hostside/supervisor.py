@@ -5,12 +5,13 @@ Verbs (the jobs folder is the first argument, the job's id the second):
     start   a JSON document on standard input: argv, env, secrets, files, cwd, timeout, grace
     status  {"state": absent|running|exited|lost, "rc", "reason", "seconds"}
     wait    the same, as soon as the job runs no more, or after the seconds given as third argument
-    kill    end it and everything it started, wherever those processes went
-    forget  remove the folder of a job that has ended
+    kill    end it and everything it started, wherever those processes went (its grace counts up to a minute)
+    forget  remove the folder of a job that has ended; what a lost one left running is ended first
 
-`exit.json`, written last and renamed into place, is the only evidence of an end. A job that was started and has
-neither a living supervisor nor that file is lost. Secrets live in the environment of the job and nowhere else.
-Runs under any python3 >= 3.8, standard library only.
+A folder appears with its supervisor written down in it, so there is no moment at which a job that is being started
+looks lost. `exit.json`, written last and renamed into place, is the only evidence of an end. A job that was started
+and has neither a living supervisor nor that file is lost. Secrets live in the environment of the job and nowhere
+else. Exit status 64: refused, for the reason on standard error. Runs under any python3 >= 3.8, standard library only.
 """
 
 import errno
@@ -20,22 +21,26 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 
-from processes import MARK, become_subreaper, boot_id, end_tree, reap, start_time
+from files import Refused, read, require_private, sync, write
+from processes import MARK, become_subreaper, boot_id, end_tree, reap, start_time, watch
 
 RESERVE = 64 * 1024
+LONGEST_GRACE = 60.0
+AWAITED = [signal.SIGCHLD, signal.SIGTERM]
 
 
 def main(argv):
     verb, jobs, job = argv[1], argv[2], argv[3]
     if not re.match(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,120}$", job):
         sys.exit("not a job id: %r" % job)
-    os.umask(0o077)
+    # What is ours is private; the job's own files get the modes that they would have without us.
+    umask = os.umask(0o077)
     folder = os.path.join(jobs, job)
     if verb == "start":
-        check_owner(jobs)
-        answer = start(jobs, job, json.load(sys.stdin))
+        answer = start(jobs, job, dict(json.load(sys.stdin.buffer), umask=umask))
     elif verb == "wait":
         answer = wait(folder, float(argv[4]))
     else:
@@ -43,177 +48,158 @@ def main(argv):
     print(json.dumps(answer))
 
 
-def check_owner(jobs):
-    """Refuse a folder that somebody else could lay files into."""
-    os.makedirs(jobs, mode=0o700, exist_ok=True)
-    facts = os.lstat(jobs)
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-        sys.exit("%s belongs to another user or is writable by others" % jobs)
-
-
-def write(path, value):
-    """Write a small JSON file so that a reader sees all of it or none, durably."""
-    aside = path + ".part"
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(fd, json.dumps(value).encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(aside, path)
-    sync(os.path.dirname(path))
-
-
-def sync(folder):
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def read(path):
-    try:
-        with open(path) as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
-
-
 # -- start ----------------------------------------------------------------------------------------------------
 
 
 def start(jobs, job, spec):
-    """Lay the folder and start the supervisor; whoever renames the folder into place is the one that starts it."""
+    """Lay a folder aside and start its supervisor, which renames it into place: the first one to do so runs."""
+    os.makedirs(jobs, mode=0o700, exist_ok=True)
+    require_private(os.path.dirname(jobs))
+    require_private(jobs)
     folder = os.path.join(jobs, job)
     if os.path.isdir(folder):
         return status(folder)
-    aside = os.path.join(jobs, ".new.%s.%d" % (job, os.getpid()))
-    os.mkdir(aside, 0o700)
     secrets = spec.pop("secrets", {})
-    for name, text in spec.pop("files", {}).items():
-        with open(os.path.join(aside, os.path.basename(name)), "w") as file:
-            file.write(text)
-    write(os.path.join(aside, "job.json"), spec)
-    with open(os.path.join(aside, "reserve"), "wb") as file:
-        file.write(b"\0" * RESERVE)
+    aside = tempfile.mkdtemp(prefix=".new.%s." % job, dir=jobs)
     try:
-        os.rename(aside, folder)
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-            raise
-        shutil.rmtree(aside)
-        return wait_for_supervisor(folder)
-    sync(jobs)
+        lay(aside, spec)
+        words = fork_supervisor(aside, folder, spec, secrets)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    if words != "started":
+        shutil.rmtree(aside, ignore_errors=True)
+    if words not in ("started", "known"):
+        sys.exit("it could not be started: %s" % (words or "it ended at once"))
+    return status(folder)
+
+
+def lay(folder, spec):
+    for name, text in spec.pop("files", {}).items():
+        with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    with open(os.path.join(folder, "reserve"), "wb") as file:
+        file.write(b"\0" * RESERVE)
+    write(os.path.join(folder, "job.json"), spec)
+
+
+def fork_supervisor(aside, folder, spec, secrets):
+    """Return `started`, `known` where another start was quicker, or what went wrong."""
     report, tell = os.pipe()
     if os.fork() == 0:
-        os.close(report)
-        detach(folder, spec, secrets, tell)
+        try:
+            os.close(report)
+            detach(keep=tell)
+            supervise(aside, folder, spec, secrets, tell)
+        except OSError as error:
+            os.write(tell, str(error).encode())
+        finally:
+            os._exit(0)
     os.close(tell)
-    os.read(report, 1)  # until supervisor.json is there, or its writer is gone
-    os.close(report)
-    return status(folder)
+    with os.fdopen(report, "rb") as pipe:
+        return pipe.read().decode(errors="replace")
 
 
-def wait_for_supervisor(folder):
-    """Return the status once the one who won the race has written down its supervisor."""
-    for _ in range(500):
-        if os.path.exists(os.path.join(folder, "supervisor.json")):
-            break
-        time.sleep(0.01)
-    return status(folder)
-
-
-def detach(folder, spec, secrets, tell):
-    """Become the supervisor: own session, no terminal, no inherited descriptors."""
+def detach(keep):
+    """Go on in a session of its own, without terminal and without descriptors but `keep`."""
     os.setsid()
     if os.fork():
         os._exit(0)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    keep = tell
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(256)):
+    for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != keep:
             try:
                 os.close(int(name))
             except OSError:
                 pass
-    try:
-        supervise(folder, spec, secrets, tell)
-    finally:
-        os._exit(0)
 
 
-def supervise(folder, spec, secrets, tell):
+def supervise(aside, folder, spec, secrets, tell):
+    # From the first moment at which others can see us, TERM is a request and the ends of children are ours to reap.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     become_subreaper()
     me = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot": boot_id()}
-    write(os.path.join(folder, "supervisor.json"), me)
-    os.write(tell, b"1")
+    write(os.path.join(aside, "supervisor.json"), me)
+    try:
+        os.rename(aside, folder)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        os.write(tell, b"known")
+        return
+    sync(os.path.dirname(folder))
+    os.write(tell, b"started")
     os.close(tell)
     begun = time.monotonic()
-    # The supervisor reacts to TERM like to a kill request: the job must not outlive it unwatched.
-    asked = False
-    awaited = [signal.SIGCHLD, signal.SIGTERM]
-    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     try:
         pid = spawn(folder, spec, secrets)
     except OSError as error:
         finish(folder, {"rc": 127, "reason": "not-started", "detail": str(error)}, begun)
         return
-    limit = begun + spec.get("timeout", 3600.0)
-    rc, reason = None, ""
-    while rc is None:
+    rc, reason = await_end(pid, begun + spec.get("timeout", 3600.0))
+    job, grace = os.path.basename(folder), spec.get("grace", 10.0)
+    if rc is None:
+        rc = end_tree(pid, job, grace)
+    end_tree(None, job, min(grace, 2.0))
+    finish(folder, {"rc": rc, "reason": reason}, begun)
+
+
+def await_end(pid, limit):
+    """Return the job's status and why it ended; the status is None where it has yet to be ended."""
+    asked = False
+    while True:
         rc = reap(pid)
         if rc is not None:
-            break
+            return rc, "exited" if rc >= 0 else "signalled"
         left = limit - time.monotonic()
         if asked or left <= 0:
-            reason = "killed" if asked else "timeout"
-            break
-        seen = signal.sigtimedwait(awaited, min(left, 3600.0))
-        asked = asked or (seen is not None and seen.si_signo == signal.SIGTERM)
-    if rc is None:
-        rc = end_tree(pid, os.path.basename(folder), spec.get("grace", 10.0))
-    else:
-        reason = "exited" if rc >= 0 else "signalled"
-    end_tree(None, os.path.basename(folder), min(spec.get("grace", 10.0), 2.0))
-    finish(folder, {"rc": rc, "reason": reason}, begun)
+            return None, "killed" if asked else "timeout"
+        seen = signal.sigtimedwait(AWAITED, min(left, 3600.0))
+        asked = seen is not None and seen.si_signo == signal.SIGTERM
+
+
+def environment(folder, spec, secrets):
+    """Return the job's environment as bytes: its values are UTF-8 whatever the locale of this host."""
+    ours = {MARK: os.path.basename(folder), "BISECTPERF_JOB_FOLDER": folder}
+    env = dict(os.environb)
+    for values in (spec.get("env", {}), secrets, ours):
+        env.update({name.encode(): value.encode() for name, value in values.items()})
+    return env
 
 
 def spawn(folder, spec, secrets):
     """Start the job in a session of its own; return its pid. Raises `OSError` when the program cannot be run."""
-    env = dict(os.environ)
-    env.update(spec.get("env", {}))
-    env.update(secrets)
-    env[MARK] = os.path.basename(folder)
-    env["BISECTPERF_JOB_FOLDER"] = folder
-    env.pop("PYTHONSTARTUP", None)
+    env = environment(folder, spec, secrets)
+    argv = [word.encode() for word in spec["argv"]]
     failed, tell = os.pipe()
     pid = os.fork()
     if pid:
         os.close(tell)
-        words = os.read(failed, 4096)
-        os.close(failed)
+        with os.fdopen(failed, "rb") as pipe:
+            words = pipe.read()
         if words:
             os.waitpid(pid, 0)
             raise OSError(words.decode(errors="replace"))
         return pid
     try:
         os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for number in (*AWAITED, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         for fd, name in ((1, "stdout"), (2, "stderr")):
             file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(file, fd)
             os.close(file)
+        os.umask(spec["umask"])
         os.chdir(spec.get("cwd") or folder)
-        os.execvpe(spec["argv"][0], spec["argv"], env)
+        os.execvpe(argv[0], argv, env)
     except OSError as error:
         os.write(tell, ("%s: %s" % (spec["argv"][0], error.strerror)).encode())
-    os._exit(127)
+    finally:
+        os._exit(127)
 
 
 def finish(folder, end, begun):
@@ -241,12 +227,15 @@ def finish(folder, end, begun):
 
 
 def status(folder):
-    end = read(os.path.join(folder, "exit.json"))
-    if end is not None:
-        return {"state": "exited", "rc": end["rc"], "reason": end["reason"], "seconds": end["seconds"]}
-    if not os.path.isdir(folder):
-        return {"state": "absent"}
-    return {"state": "running" if supervisor_of(folder) else "lost"}
+    for _ in range(2):  # a supervisor that ended between our two looks has left its word by the second round
+        end = read(os.path.join(folder, "exit.json"))
+        if end is not None:
+            return {"state": "exited", "rc": end["rc"], "reason": end["reason"], "seconds": end["seconds"]}
+        if not os.path.isdir(folder):
+            return {"state": "absent"}
+        if supervisor_of(folder) is not None:
+            return {"state": "running"}
+    return {"state": "lost"}
 
 
 def supervisor_of(folder):
@@ -258,7 +247,7 @@ def supervisor_of(folder):
 
 
 def wait(folder, seconds):
-    until = time.monotonic() + seconds
+    until, pause = time.monotonic() + seconds, 0.01
     while True:
         now = status(folder)
         left = until - time.monotonic()
@@ -266,44 +255,41 @@ def wait(folder, seconds):
             return now
         pid = supervisor_of(folder)
         if pid is None or not watch(pid, left):
-            time.sleep(min(0.02, left))
-
-
-def watch(pid, seconds):
-    """Block until the process ends, where the kernel lets us (pidfd); return whether it did."""
-    if not hasattr(os, "pidfd_open"):
-        return False
-    import select
-
-    try:
-        fd = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        poll.poll(seconds * 1000)
-        return True
-    finally:
-        os.close(fd)
+            # Without pidfd we look ever more rarely: the job is a measurement.
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.5)
 
 
 def kill(folder):
-    pid = supervisor_of(folder)
-    if pid is not None:
-        os.kill(pid, signal.SIGTERM)
-        wait(folder, (read(os.path.join(folder, "job.json")) or {}).get("grace", 10.0) + 10.0)
+    grace = min((read(os.path.join(folder, "job.json")) or {}).get("grace", 10.0), LONGEST_GRACE)
+    for number, patience in ((signal.SIGTERM, grace + 5.0), (signal.SIGKILL, 5.0)):  # it may be frozen
+        pid = supervisor_of(folder)
+        if pid is not None:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+            wait(folder, patience)
+    clear_lost(folder)
+    return status(folder)
+
+
+def clear_lost(folder):
     if status(folder)["state"] == "lost":
         end_tree(None, os.path.basename(folder), 2.0)
-    return status(folder)
 
 
 def forget(folder):
     if status(folder)["state"] == "running":
         sys.exit("the job still runs")
+    clear_lost(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return {"state": "absent"}
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    try:
+        main(sys.argv)
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
+        sys.exit(64)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bisectperf.errors import HostUnfit
+from bisectperf.errors import HostUnfit, UserError
 from bisectperf.launchers.base import Job
 
 HOSTILE = "a'; touch x; \"$(id)"
@@ -43,6 +43,7 @@ def test_many_starts_at_once_are_one_run(launcher, host):
         list(pool.map(lambda _: launcher.start(job), range(20)))
     assert launcher.wait("many", 20).rc == 0
     assert host.get(f"{host.room}/many") == b"run\n"
+    assert host.raw(["ls", "-A", f"{launcher.root}/jobs"]).out == b"many\n"
 
 
 def test_reading_from_an_offset_and_from_the_end(launcher):
@@ -128,11 +129,32 @@ def test_a_reboot_makes_a_job_lost(launcher, host):
     assert launcher.kill("boot").reason == "killed"
 
 
-def test_a_folder_of_someone_else_is_refused(launcher, host):
+@pytest.mark.parametrize("inside", ["", "/jobs"])
+def test_a_folder_that_others_may_write_is_refused(launcher, host, inside):
     host.raw(["mkdir", "-p", f"{launcher.root}/jobs"])
-    host.raw(["chmod", "0777", f"{launcher.root}/jobs"])
-    with pytest.raises(HostUnfit, match="writable by others"):
+    host.raw(["chmod", "0770", launcher.root + inside])
+    with pytest.raises(UserError, match="is writable by others; run there: chmod go-w"):
         launcher.start(sh("open", "true"))
+    assert launcher.status("open").state == "absent"
+
+
+def test_words_arrive_as_they_are_whatever_they_hold(launcher):
+    odd = "\u00e4\u20ac 'x' \n$(id)"
+    job = Job(
+        id="odd",
+        argv=("sh", "-c", 'printf "%s|" "$1" "$WORD"; cat note', "sh", odd),
+        env={"WORD": odd},
+        files={"note": odd + "\r\n"},
+    )
+    launcher.start(job)
+    launcher.wait("odd", 20)
+    assert launcher.read("odd", "stdout").decode() == f"{odd}|{odd}|{odd}\r\n"
+
+
+def test_what_a_job_writes_has_the_modes_that_its_user_is_used_to(launcher, host):
+    launcher.start(sh("modes", "umask"))
+    launcher.wait("modes", 20)
+    assert launcher.read("modes", "stdout") == host.raw(["sh", "-c", "umask"]).out
 
 
 def test_forgetting_removes_an_ended_job_only(launcher):
