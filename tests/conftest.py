@@ -1,5 +1,6 @@
 """Fixtures for all tests: real git repositories."""
 
+import contextlib
 import getpass
 import hashlib
 import os
@@ -136,11 +137,12 @@ class Sshd:
         self.process = None
         self.start()
 
-    def write_client(self, known_hosts, key=None):
+    def write_client(self, known_hosts, key=None, agent="none", more=""):
+        """Write the client's configuration; `more` goes before it, and so its settings win."""
         self.config.write_text(
-            f"Host {self.alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n"
-            f"  IdentityFile {key or self.folder / 'user_key'}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
-            f"  UserKnownHostsFile {known_hosts}\n"
+            f"{more}\nHost *\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n"
+            f"  IdentityFile {key or self.folder / 'user_key'}\n  IdentitiesOnly yes\n  IdentityAgent {agent}\n"
+            f"  UserKnownHostsFile {known_hosts}\n  GlobalKnownHostsFile /dev/null\n"
         )
 
     def start(self):
@@ -175,7 +177,8 @@ class Sshd:
         """Kill every connection, as a network cut that is noticed."""
         # The server's side alone: what runs below it goes on.
         for pid in reversed(self.serving()):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one ends with the other
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self):
         self.process.terminate()

@@ -122,6 +122,8 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Kill the command's group; what left the group and holds the outputs open is not waited for."""
     _kill(child)
+    if child.stdin is not None:
+        child.stdin.close()
     try:
         child.communicate(timeout=_SETTLES)
     except subprocess.TimeoutExpired:

@@ -16,9 +16,9 @@ def host(request, tmp_path):
     else:
         server = request.getfixturevalue("sshd")
         made = SshHost(server.alias, str(server.config))
-        made.server = server
         made.room = made.raw(["mktemp", "-d"]).out.decode().strip()
     yield made
+    made.raw(["rm", "-rf", made.room])
     made.close()
 
 
