@@ -1,16 +1,13 @@
 """The job folder launcher: a supervisor of our own on the host, reached by short commands."""
 
-import json
-
 import msgspec
 
-from bisectperf.errors import HostUnfit, UserError
 from bisectperf.hosts.base import Host
 from bisectperf.launchers.base import Job, JobStatus
+from bisectperf.launchers.script import ask
 
 MARGIN = 30.0
 """Seconds that a short command may take beyond what it was asked to wait."""
-_REFUSED = 64
 
 
 class Detached:
@@ -66,15 +63,7 @@ class Detached:
         return self.host.raw(["sh", "-c", script, "sh", str(limit), *where]).out
 
     def _ask(self, verb: str, job_id: str, *more: str, stdin: bytes = b"", deadline: float = 60.0) -> JobStatus:
-        argv = [self.python, "-E", "-S", f"{self.tools}/supervisor.py", verb, f"{self.root}/jobs", job_id, *more]
-        done = self.host.raw(argv, stdin=stdin, deadline=deadline)
-        words = done.err.decode(errors="replace").strip().splitlines()
-        if done.rc == _REFUSED:
-            raise UserError(f"{self.host.name}: {' '.join(words)}")
-        if done.rc != 0:
-            raise HostUnfit(
-                f"{self.host.name}: the job's supervisor failed at {verb}: {words[-1] if words else done.rc}",
-                hint=f"it needs {self.python} >= 3.8 on the host and a writable folder {self.root}",
-                detail="\n".join(words),
-            )
-        return msgspec.convert(json.loads(done.out), JobStatus)
+        words = [verb, f"{self.root}/jobs", job_id, *more]
+        script = f"{self.tools}/supervisor.py"
+        out = ask(self.host, script, words, python=self.python, stdin=stdin, deadline=deadline)
+        return msgspec.json.decode(out, type=JobStatus)
