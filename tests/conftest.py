@@ -1,6 +1,7 @@
 """Fixtures for all tests: real git repositories."""
 
 import contextlib
+import contextlib
 import getpass
 import hashlib
 import os
@@ -203,8 +204,21 @@ def plain_user(worker_name):
     subprocess.run(["useradd", "-M", "-d", home, "-s", "/bin/sh", "-p", "*", name], check=True, capture_output=True)
     shutil.chown(home, name)
     yield name, home
-    subprocess.run(["userdel", name], check=False, capture_output=True)
+    _remove_user(name)
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _remove_user(name):
+    """Remove a user once the last process of its sessions is gone: what is still there by now is ended."""
+    for _ in range(200):
+        left = subprocess.run(["pgrep", "-u", name], capture_output=True, text=True, check=False).stdout.split()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        if not left and subprocess.run(["userdel", name], check=False, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"the user {name}, made for the tests, could not be removed")
 
 
 @pytest.fixture(scope="session")

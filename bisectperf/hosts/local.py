@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -32,10 +33,10 @@ class LocalHost:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        except FileNotFoundError:
-            return Result(127, b"", f"{argv[0]}: not found".encode())
         except OSError as error:
-            return Result(126, b"", f"{argv[0]}: {error.strerror}".encode())
+            # As a shell says it. A folder of the PATH that we may not read does not make a program of a missing one.
+            there = Path(argv[0]).exists() if "/" in argv[0] else shutil.which(argv[0], mode=os.F_OK)
+            return Result(126 if there else 127, b"", f"{argv[0]}: {error.strerror}".encode())
         feeder = None if isinstance(stdin, bytes) else _Feeder(child, stdin)
         try:
             out, err = child.communicate(stdin if isinstance(stdin, bytes) else None, timeout=deadline)

@@ -51,6 +51,8 @@ def test_a_command_that_reads_no_input_ends(host):
 
 def test_a_missing_program_is_a_status(host):
     assert host.raw(["no-such-program-here"]).rc == 127
+    host.put(f"{host.room}/text", b"words", mode=0o600)
+    assert host.raw([f"{host.room}/text"]).rc == 126
 
 
 def test_a_death_by_signal_is_a_status(host):
