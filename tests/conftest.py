@@ -1,7 +1,6 @@
 """Fixtures for all tests: real git repositories."""
 
 import contextlib
-import contextlib
 import getpass
 import hashlib
 import os
