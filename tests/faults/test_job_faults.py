@@ -77,6 +77,25 @@ print(json.dumps(supervisor.status("job")))
     assert json.loads(done.stdout)["state"] == "exited"
 
 
+def test_waiting_needs_no_pidfd(launcher):
+    """Python 3.8 and kernels before 5.3 have none."""
+    launcher.start(sh("old", "until [ -e go ]; do sleep 0.01; done; exit 5"))
+    code = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+if hasattr(os, "pidfd_open"):
+    del os.pidfd_open
+import supervisor
+print(json.dumps(supervisor.wait(sys.argv[2], 0.1)))
+open(sys.argv[2] + "/go", "w").close()
+print(json.dumps(supervisor.wait(sys.argv[2], 60)))
+"""
+    argv = [PYTHON, "-c", code, launcher.tools, launcher.folder("old")]
+    done = subprocess.run(argv, capture_output=True, check=True)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first["state"], second["state"], second["rc"]) == ("running", "exited", 5)
+
+
 def test_a_frozen_supervisor_does_not_keep_its_job_alive(launcher):
     launcher.start(sh("frozen", "echo $$ > pid; sleep 600", grace=0.1))
     job = int(wait_for_file(launcher, "frozen", "pid"))
