@@ -7,6 +7,7 @@ import signal
 import time
 
 MARK = "BISECTPERF_JOB"
+"""The variable that names a process's job, by the path of its folder."""
 PR_SET_CHILD_SUBREAPER = 36
 KILL_SECONDS = 30.0
 """After this long a killed process hangs in the kernel, as below a broken driver; waiting on would help nobody."""

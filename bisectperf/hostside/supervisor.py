@@ -38,7 +38,7 @@ def main(argv):
         sys.exit("not a job id: %r" % job)
     # What is ours is private; the job's own files get the modes that they would have without us.
     umask = os.umask(0o077)
-    folder = os.path.join(jobs, job)
+    folder = os.path.join(os.path.abspath(jobs), job)
     if verb == "start":
         answer = start(jobs, job, dict(json.load(sys.stdin.buffer), umask=umask))
     elif verb == "wait":
@@ -56,7 +56,7 @@ def start(jobs, job, spec):
     os.makedirs(jobs, mode=0o700, exist_ok=True)
     require_private(os.path.dirname(jobs))
     require_private(jobs)
-    folder = os.path.join(jobs, job)
+    folder = os.path.join(os.path.abspath(jobs), job)
     if os.path.isdir(folder):
         return status(folder)
     secrets = spec.pop("secrets", {})
@@ -140,10 +140,10 @@ def supervise(aside, folder, spec, secrets, tell):
         finish(folder, {"rc": 127, "reason": "not-started", "detail": str(error)}, begun)
         return
     rc, reason = await_end(pid, begun + spec.get("timeout", 3600.0))
-    job, grace = os.path.basename(folder), spec.get("grace", 10.0)
+    grace = spec.get("grace", 10.0)
     if rc is None:
-        rc = end_tree(pid, job, grace)
-    end_tree(None, job, min(grace, 2.0))
+        rc = end_tree(pid, folder, grace)
+    end_tree(None, folder, min(grace, 2.0))
     finish(folder, {"rc": rc, "reason": reason}, begun)
 
 
@@ -163,7 +163,7 @@ def await_end(pid, limit):
 
 def environment(folder, spec, secrets):
     """Return the job's environment as bytes: its values are UTF-8 whatever the locale of this host."""
-    ours = {MARK: os.path.basename(folder), "BISECTPERF_JOB_FOLDER": folder}
+    ours = {MARK: folder}  # not the id alone: another folder of jobs may hold the same one
     env = dict(os.environb)
     for values in (spec.get("env", {}), secrets, ours):
         env.update({name.encode(): value.encode() for name, value in values.items()})
@@ -276,7 +276,7 @@ def kill(folder):
 
 def clear_lost(folder):
     if status(folder)["state"] == "lost":
-        end_tree(None, os.path.basename(folder), 2.0)
+        end_tree(None, folder, 2.0)
 
 
 def forget(folder):

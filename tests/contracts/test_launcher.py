@@ -7,6 +7,7 @@ import pytest
 
 from bisectperf.errors import HostUnfit, UserError
 from bisectperf.launchers.base import Job
+from bisectperf.launchers.detached import Detached
 
 HOSTILE = "a'; touch x; \"$(id)"
 
@@ -80,6 +81,16 @@ def test_kill_ends_what_ignores_it(launcher, host):
     end = launcher.kill("stubborn")
     assert (end.state, end.reason) == ("exited", "killed")
     assert alive(host, "sleep 64") == []
+
+
+def test_killing_a_job_leaves_one_of_the_same_id_elsewhere(launcher, host):
+    other = Detached(host, f"{host.room}/other", launcher.tools)
+    launcher.start(sh("same", "sleep 600"))
+    other.start(sh("same", "until [ -e go ]; do sleep 0.02; done; exit 4"))
+    assert launcher.kill("same").reason == "killed"
+    assert other.status("same").state == "running"
+    host.put(f"{other.folder('same')}/go", b"")
+    assert other.wait("same", 20).rc == 4
 
 
 def test_secrets_arrive_and_are_nowhere_else(launcher, host):
