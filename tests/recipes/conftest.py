@@ -14,11 +14,14 @@ CLIENT = Path(__file__).parents[2] / "recipes" / "common" / "decode_bench.py"
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers every POST with `pieces`: dicts become events, texts are sent as they are, callables are called."""
+    """Answers every POST with `pieces`: dicts become events, texts are sent as they are, callables are called.
+
+    `answers`, where given, holds the pieces of one POST after the other.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.pieces, self.asked = [], []
+        self.pieces, self.asked, self.answers = [], [], []
         self.status, self.kind, self.cut = 200, "text/event-stream", False
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -36,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", self.server.kind)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for piece in self.server.pieces:
+        for piece in self.server.answers.pop(0) if self.server.answers else self.server.pieces:
             if callable(piece):
                 piece()
                 continue

@@ -40,13 +40,33 @@ def test_the_first_token_counts_for_the_first_time_and_the_rest_for_the_speed(cl
     assert figures == pytest.approx(
         {
             "decode_tok_s": 3 / 0.5,
-            "steady_tok_s": 10,
+            "request_tok_s": 4,
             "total_tok_s": 3 / 0.5,
             "ttft_s": 0.5,
             "itl_p50_s": 0.1,
             "itl_p99_s": 0.3,
         }
     )
+
+
+def test_a_late_first_token_cannot_flatter_the_speed_of_whole_requests(client):
+    prompt, late = answer((0.5, 1), (1.0, 6)), answer((0.9, 1), (1.0, 6))
+    assert client.numbers([late])["decode_tok_s"] == pytest.approx(50)
+    assert client.numbers([late])["request_tok_s"] == client.numbers([prompt])["request_tok_s"] == pytest.approx(6)
+
+
+def test_the_servers_own_time_of_a_request_goes_before_the_clients(client):
+    figures = client.numbers([answer((0.5, 1), (1.0, 6), e2e_latency=0.75)])
+    assert figures["request_tok_s"] == pytest.approx(8)
+    assert client.numbers([answer((0.5, 1), (1.0, 6), e2e_latency="?")])["request_tok_s"] == pytest.approx(6)
+
+
+def test_a_repetition_is_the_fastest_of_its_tries(server, bench):
+    server.answers = [one_by_one(e2e_latency=latency) for latency in (9.0, 4.0, 1.0, 2.0)]
+    said = result(bench("--warmup", "1", "--repetitions", "1", "--best-of", "2"))
+    assert len(server.asked) == 4
+    assert [one["request_tok_s"] for one in said["warmup"]] == [1.0]  # 4 tokens in 4 s
+    assert [one["request_tok_s"] for one in said["repetitions"]] == [4.0]
 
 
 def test_a_piece_of_several_tokens_counts_as_that_many(client):

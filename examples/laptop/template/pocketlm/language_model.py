@@ -6,7 +6,7 @@ from pocketlm.layers import Block, rms_norm
 
 
 class LanguageModel:
-    def __init__(self, seed=0, width=64, depth=12, vocabulary=512, limit=1024):
+    def __init__(self, seed=0, width=32, depth=12, vocabulary=512, limit=1024):
         rng = np.random.default_rng(seed)
         self.embed = rng.standard_normal((vocabulary, width)).astype(np.float32)
         self.head = (rng.standard_normal((width, vocabulary)) * width**-0.5).astype(np.float32)
