@@ -10,7 +10,7 @@ help:
 	@echo "make demo   a whole bisection on a small generated repository (under 4 minutes)"
 	@echo "make test   lint, types, import rules and tests"
 	@echo "make slow   calibration, campaigns and fuzzing (long)"
-	@echo "make bench  speeds, as ratios within one run"
+	@echo "make bench  speeds, as ratios within one run (HISTORY=\"REPOSITORY GOOD BAD\": steps on that history)"
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("bisectperf needs Python >= 3.11; say make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -47,7 +47,9 @@ slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m slow
 
 bench: $(VENV)/.dev
+	@tests/needs.sh
 	$(BIN)/python tests/bench/run.py
+	$(BIN)/python tests/bench/step.py $(HISTORY)
 
 clean:
 	rm -rf $(VENV) .demo

@@ -194,17 +194,25 @@ def _free_port():
 
 @pytest.fixture(scope="session")
 def plain_user(worker_name):
-    """Name and home of a user without privileges: made for the tests where we are root, else ourselves."""
+    """Name and home of a user without privileges."""
+    with user_without_privileges(f"bptest{worker_name}") as user:
+        yield user
+
+
+@contextlib.contextmanager
+def user_without_privileges(name):
+    """Yield name and home of a user who is made for the while where we are root, else of ourselves."""
     if os.geteuid() != 0:
         yield getpass.getuser(), Path.home()
         return
-    name = f"bptest{worker_name}"
     home = Path(tempfile.mkdtemp(prefix="bisectperf-home-"))
     subprocess.run(["useradd", "-M", "-d", home, "-s", "/bin/sh", "-p", "*", name], check=True, capture_output=True)
     shutil.chown(home, name)
-    yield name, home
-    _remove_user(name)
-    shutil.rmtree(home, ignore_errors=True)
+    try:
+        yield name, home
+    finally:
+        _remove_user(name)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _remove_user(name):

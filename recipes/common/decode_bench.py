@@ -87,10 +87,11 @@ def duration(answer):
 
 def repetition(options, prompts):
     """Send all prompts at once; return the list of their answers. Exits with one sentence when one fails."""
-    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-        asked = [pool.submit(request, options, prompt) for prompt in prompts]
     try:
-        return [one.result() for one in asked]
+        if len(prompts) == 1:
+            return [request(options, prompts[0])]
+        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+            return list(pool.map(lambda prompt: request(options, prompt), prompts))
     except (OSError, http.client.HTTPException, ServerError) as error:
         sys.exit("%s: %s" % (options.url, " ".join(str(error).split()) or type(error).__name__))
     except (AttributeError, KeyError, TypeError) as error:
