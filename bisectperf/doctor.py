@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from bisectperf.driver.begin import stack_of
-from bisectperf.driver.setup import Setup, open_setup
+from bisectperf.driver.setup import Setup, open_setup, stack_of
 from bisectperf.errors import BisectperfError
 from bisectperf.hosts import open_host
 from bisectperf.hosts.base import Host

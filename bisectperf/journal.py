@@ -8,6 +8,7 @@ refused, because what stands behind it could not be trusted to follow from what 
 import contextlib
 import fcntl
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 
 from bisectperf.errors import BisectperfError, Locked, NoBisection, UserError
 from bisectperf.events import AnyEvent
+from bisectperf.identity import Process, here, who
 
 _EVENT = msgspec.json.Decoder(AnyEvent)
 
@@ -94,7 +96,7 @@ class Journal:
         """
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = folder / "journal.jsonl"
-        self._lock = _take_lock(lock or folder / "lock")
+        self._lock = _take_lock(lock or folder / "lock", folder.name)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _sync_folder(folder)
@@ -146,24 +148,59 @@ class Journal:
         self.close()
 
 
-def _take_lock(path: Path) -> int:
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who writes journals of a repository: its process, since when (seconds since the epoch), for which run."""
+
+    process: Process
+    who: str
+    since: float
+    run: str
+
+
+_HOLDER = msgspec.json.Decoder(Holder)
+_SOMEBODY = Holder(process=Process(pid=-1, start=None, boot="", namespace=""), who="", since=0.0, run="")
+_TRIES, _BETWEEN = 20, 0.025
+"""Whoever only asks who holds the lock takes it for a moment: it is tried again before it counts as held."""
+
+
+def _take_lock(path: Path, run: str) -> int:
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.pread(lock, 200, 0).decode(errors="replace").strip() or "another process"
-        os.close(lock)
-        raise Locked(
-            f"a bisection of this repository is running: {owner}",
-            hint="`bisectperf status` shows it; wait for its end, or stop that process first",
-        ) from None
+    for attempt in range(_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 == _TRIES:
+                known = _said(lock)
+                os.close(lock)
+                raise _locked(known) from None
+            time.sleep(_BETWEEN)
+        else:
+            break
     os.ftruncate(lock, 0)
-    os.pwrite(lock, f"process {os.getpid()}\n".encode(), 0)
+    os.pwrite(lock, msgspec.json.encode(Holder(process=here(), who=who(), since=time.time(), run=run)), 0)
     return lock
 
 
-def holder(path: Path) -> int | None:
-    """Return the pid of the process that holds the lock file `path`, or None."""
+def _locked(known: Holder) -> Locked:
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(known.since))
+    name = (
+        f"{known.run}, process {known.process.pid} of {known.who} since {since}" if known.who else "another process"
+    )
+    return Locked(
+        f"a run of this repository is under way: {name}",
+        hint="`bisectperf watch` follows it; wait for its end, or end it with `bisectperf stop`",
+    )
+
+
+def _said(lock: int) -> Holder:
+    try:
+        return _HOLDER.decode(os.pread(lock, 10_000, 0))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _SOMEBODY
+
+
+def holder(path: Path) -> Holder | None:
+    """Return who holds the lock file `path`, or None; a process that ended holds nothing, whatever the file says."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -171,8 +208,7 @@ def holder(path: Path) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        word = os.pread(lock, 200, 0).decode(errors="replace").split()
-        return int(word[1]) if len(word) > 1 and word[1].isdigit() else -1
+        return _said(lock)
     finally:
         os.close(lock)
     return None

@@ -7,7 +7,8 @@ import click
 
 from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_recipe
 from bisectperf.cli.page import Page
-from bisectperf.driver.begin import begin_bisection, go, mark, resume
+from bisectperf.driver.begin import begin_bisection, mark, resume
+from bisectperf.driver.drive import go
 from bisectperf.driver.setup import home_of, open_setup
 from bisectperf.errors import ExitCode
 

@@ -4,7 +4,8 @@ import click
 
 from bisectperf.cli.common import JSON, PLAIN, finish, settings_of, watching, with_recipe
 from bisectperf.cli.page import Page
-from bisectperf.driver.begin import begin_comparison, go, parent_of
+from bisectperf.driver.begin import begin_comparison, parent_of
+from bisectperf.driver.drive import go
 from bisectperf.driver.setup import open_setup
 
 

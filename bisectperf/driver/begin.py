@@ -1,37 +1,19 @@
 """From a question to a run: resolve the ends, draw the line, open the site, drive."""
 
-import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from bisectperf import __version__
 from bisectperf import events as ev
 from bisectperf.driver.home import Home, asked_of, journal_of
-from bisectperf.driver.loop import Loop
-from bisectperf.driver.setup import Setup, Teller, open_setup
+from bisectperf.driver.setup import Setup, Teller, open_setup, stack_of
 from bisectperf.errors import UserError
-from bisectperf.hosts import open_host
-from bisectperf.launchers.detached import Detached
-from bisectperf.measure.bench import HostBench, Source
-from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
 from bisectperf.model import HostName, Line, Plan, Sha
-from bisectperf.patches import PatchMap, Stack, draw_line, inner_line, range_map
-from bisectperf.repo import Ancestry, Commit, Store
-from bisectperf.state import State, fold
-
-
-def stack_of(setup: Setup, good: Sha, line: Sequence[Commit]) -> Stack:
-    """Return the patch stack over a range."""
-    return Stack(
-        setup.store,
-        setup.loaded.folder,
-        setup.loaded.recipe.patches,
-        good=good,
-        line=[commit.sha for commit in line],
-        reached=Ancestry(setup.store, [commit.sha for commit in line]),
-    )
+from bisectperf.patches import PatchMap, Stack, draw_line, range_map
+from bisectperf.repo import Store
+from bisectperf.state import fold
 
 
 def begin_bisection(
@@ -128,63 +110,6 @@ def mark(home: Home, words: Sequence[str], kind: Literal["skip", "good", "bad"],
                 )
             journal.append(ev.Marked(at=time.time(), sha=place.sha, mark=kind, reason=because))
     return shas
-
-
-def go(setup: Setup, folder: Path, teller: Teller) -> State:
-    """Drive the run in `folder` to its verdict and return the final state."""
-    with setup.home.open(folder) as journal:
-        state = fold(journal)
-        if state.decided is not None:
-            teller.say("this run has its verdict already")
-            return state
-        plan = state.asked
-        bench = _bench(setup, plan, folder, teller)
-        loop = Loop(journal, bench, teller)
-        if len(journal.events) > 1 + len(state.lines):
-            loop.append(ev.Resumed(at=time.time(), version=__version__))
-        try:
-            return loop.run()
-        finally:
-            bench.site.host.close()
-
-
-class RangeBench(HostBench):
-    """A bench that also knows the history: it can draw the line inside a merge."""
-
-    setup: Setup
-    stack: Stack
-    line: Callable[[], Line]
-
-    def inner_line(self, merge: Sha, outer: Line) -> Line | None:
-        """Return the line inside `merge`."""
-        repo = self.setup.loaded.recipe.repo
-        return inner_line(
-            self.setup.store, self.stack, outer, merge, code=[*repo.code, *repo.pins] if repo.code else []
-        )
-
-
-def _bench(setup: Setup, plan: Plan, folder: Path, teller: Teller) -> RangeBench:
-    host = open_host(setup.loaded.recipe.host)
-    root = default_root(host, setup.loaded.recipe.host.work_dir)
-    tools = lay_tools(host, root)
-    python = interpreter(host)
-    name = hashlib.sha256(setup.asked.repo.encode()).hexdigest()[:12]
-    site = Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
-    bisecting = plan.mode == "bisect"
-    ends = [plan.good, plan.bad]
-    commits = setup.store.path(*ends) if bisecting else setup.store.read_commits(ends)
-    stack = stack_of(setup, plan.good, commits)
-
-    source = Source(
-        commit_of=lambda tree, _sha: stack.commit_of(tree),
-        pack=setup.store.pack,
-        digest_of=setup.store.digest_of,
-        ancestry=stack.reached,
-    )
-    run = hashlib.sha256(folder.name.encode()).hexdigest()[:8]
-    bench = RangeBench(setup.loaded, source, site, run=run, seed=plan.seed, progress=teller.progress)
-    bench.setup, bench.stack = setup, stack
-    return bench
 
 
 def _require_end(stack: Stack, sha: Sha, name: str) -> None:

@@ -12,9 +12,10 @@ from bisectperf.driver.loop import Watcher
 from bisectperf.errors import UserError
 from bisectperf.hosts import open_host
 from bisectperf.model import Sha
+from bisectperf.patches import Stack
 from bisectperf.recipe.load import Loaded, load, locate
 from bisectperf.recipe.schema import Host
-from bisectperf.repo import Commit, Repository, Store, mirror, remote_state_folder, require_order
+from bisectperf.repo import Ancestry, Commit, Repository, Store, mirror, remote_state_folder, require_order
 
 
 class Teller(Watcher, Protocol):
@@ -125,4 +126,16 @@ def find_recipe(word: str | None, repo: str | None) -> Path:
     raise UserError(
         "no recipe is known for this repository",
         hint="give --recipe PATH, or `git config bisectperf.recipe PATH`, or put a bisectperf.toml there",
+    )
+
+
+def stack_of(setup: Setup, good: Sha, line: Sequence[Commit]) -> Stack:
+    """Return the patch stack over a range."""
+    return Stack(
+        setup.store,
+        setup.loaded.folder,
+        setup.loaded.recipe.patches,
+        good=good,
+        line=[commit.sha for commit in line],
+        reached=Ancestry(setup.store, [commit.sha for commit in line]),
     )

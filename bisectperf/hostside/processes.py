@@ -6,6 +6,8 @@ import select
 import signal
 import time
 
+from files import read
+
 MARK = "BISECTPERF_JOB"
 """The variable that names a process's job, by the path of its folder."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -29,6 +31,22 @@ def start_time(pid):
     except OSError:
         return None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def namespace():
+    """Return what tells the process ids of this container from those of another one."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def supervisor_of(folder):
+    """Return the pid of a job's living supervisor, or None; pid, start time and boot together name one process."""
+    me = read(os.path.join(folder, "supervisor.json"))
+    if me and me["boot"] == boot_id() and start_time(me["pid"]) == me["start"] is not None:
+        return me["pid"]
+    return None
 
 
 def watch(pid, seconds):

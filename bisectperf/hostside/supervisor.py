@@ -25,7 +25,7 @@ import tempfile
 import time
 
 from files import Refused, read, require_private, sync, write
-from processes import MARK, become_subreaper, boot_id, end_tree, reap, start_time, watch
+from processes import MARK, become_subreaper, boot_id, end_tree, reap, start_time, supervisor_of, watch
 
 RESERVE = 64 * 1024
 LONGEST_GRACE = 60.0
@@ -236,14 +236,6 @@ def status(folder):
         if supervisor_of(folder) is not None:
             return {"state": "running"}
     return {"state": "lost"}
-
-
-def supervisor_of(folder):
-    """Return the pid of the living supervisor, or None; pid, start time and boot together name one process."""
-    me = read(os.path.join(folder, "supervisor.json"))
-    if me and me["boot"] == boot_id() and start_time(me["pid"]) == me["start"] is not None:
-        return me["pid"]
-    return None
 
 
 def wait(folder, seconds):

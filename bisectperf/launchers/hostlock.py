@@ -1,9 +1,9 @@
-"""One run at a time on a host: two at once would measure each other."""
+"""One run at a time on a host, or on each of its GPUs: two at once would measure each other."""
 
 import contextlib
-import json
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +11,7 @@ import msgspec
 
 from bisectperf.errors import BisectperfError, Locked
 from bisectperf.hosts.base import Host
+from bisectperf.identity import here
 from bisectperf.launchers.script import ask
 
 LEASE = 900.0
@@ -22,14 +23,17 @@ class _Answer(msgspec.Struct, frozen=True):
     owner: str
     since: float
     left: float
+    path: str
+    working: str
 
 
 class HostLock:
     """A lock on a host, for as long as the `with` block lasts.
 
     It lives in our folder there, so it is between all runs that use that folder. `token` says who we are: a run that
-    was killed and goes on takes its own lock again at once. A thread renews the lease; a host that is away for a
-    while costs nothing, unless another run took its turn meanwhile (`require` says so).
+    was killed and goes on takes its own lock again at once. `uses` names the GPUs that it takes (empty: the whole
+    host), `jobs` is how the names of our jobs begin. A thread renews the lease; a host that is away for a while
+    costs nothing, unless another run took its turn meanwhile (`require` says so).
     """
 
     def __init__(
@@ -38,17 +42,19 @@ class HostLock:
         root: str,
         tools: str,
         *,
-        name: str,
         owner: str,
         token: str,
+        jobs: str,
+        uses: Sequence[str] = (),
         python: str = "python3",
         lease: float = LEASE,
     ) -> None:
         """Take the host, our folder there, the folder with our scripts, and what to tell others about us."""
         self.host = host
         self._script = f"{tools}/hostlock.py"
-        self._where = [f"{root}/locks", name]
-        self._words = json.dumps({"token": token, "owner": owner, "lease": lease}).encode()
+        self._where = [f"{root}/locks", token]
+        asked = {"owner": owner, "lease": lease, "uses": sorted(uses), "jobs": jobs, "process": here()}
+        self._words = msgspec.json.encode(asked)
         self._python = python
         self._lease = lease
         self._over = threading.Event()
@@ -91,8 +97,11 @@ class HostLock:
 
     def _locked(self, answer: _Answer) -> Locked:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(answer.since))
+        if answer.working:
+            left = f"its controller is gone, but its launch {answer.working} still runs and ends by itself"
+        else:
+            left = f"the lock of a run that died is free in {max(answer.left, 0.0) / 60:.0f} min"
         return Locked(
-            f"{self.host.name}: {answer.owner} holds this host since {since}",
-            hint="wait for its end; the lock of a run that died is free in "
-            f"{max(answer.left, 0.0) / 60:.0f} min, or at once with: rm {'/'.join(self._where)}.json",
+            f"{self.host.name}: it is the turn of {answer.owner} since {since}",
+            hint=f"wait for its end, or say `bisectperf stop` there; {left}, or at once with: rm {answer.path}",
         )

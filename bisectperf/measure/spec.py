@@ -174,3 +174,13 @@ def _server(loaded: Loaded, places: Places, sha: Sha, known: dict[str, object], 
         "grace": launch.grace,
         "expect_env": server["env"],
     }
+
+
+def gpus(loaded: Loaded) -> tuple[str, ...]:
+    """Return the GPUs that launches are confined to by `..._VISIBLE_DEVICES` in their environment; empty: all."""
+    recipe = loaded.recipe
+    rules = [*(recipe.launch.rules if recipe.launch else ()), *recipe.bench.rules]
+    tables = [recipe.launch.env if recipe.launch else {}, recipe.bench.env, *(rule.env for rule in rules)]
+    named = [value for table in tables for name, value in table.items() if name.endswith("_VISIBLE_DEVICES")]
+    listed = {word.strip() for value in named for word in fill(value, recipe.params).split(",")}
+    return tuple(sorted(listed - {""}))

@@ -4,6 +4,7 @@ The benchmark prints the number in `speed`, with noise that follows from the lau
 however loaded the machine is.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -23,6 +24,8 @@ words = hashlib.sha256(job.encode()).digest()
 u, v = (int.from_bytes(words[i:i + 6], "big") / 2**48 for i in (0, 6))
 noise = 0.01 * math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v)
 time.sleep(float(os.environ.get("PAUSE", "0")))
+while (here / "hold").exists():
+    time.sleep(0.02)
 import engine
 print("speed:", engine.speed() * math.exp(noise))
 """
@@ -85,8 +88,35 @@ class World:
             self.command(*argv), capture_output=True, text=True, check=False, timeout=timeout, **self.options()
         )
 
+    @contextlib.contextmanager
+    def background(self, *argv):
+        """Yield the running command, its dated lines to be read; it is gone afterwards."""
+        process = subprocess.Popen(
+            self.command(*argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **self.options()
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def hold(self):
+        """Let each launch wait, its benchmark begun, until `release`."""
+        (self.counts / "hold").touch()
+
+    def release(self):
+        (self.counts / "hold").unlink()
+
     def start(self, *argv):
         return self.run("start", *argv, "--recipe", str(self.recipe_folder), "--json")
+
+    def follow(self, process, word, times=1):
+        """Read a run's dated lines until `word` was seen `times` times; return that line."""
+        for line in process.stderr:
+            times -= word in line
+            if times == 0:
+                return line
+        return pytest.fail(f"the run ended before {word!r}")
 
     def verdict(self, done):
         assert done.stdout, done.stderr

@@ -1,0 +1,102 @@
+"""From a run that was begun to its end: open the host, take its lock, let the loop work."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bisectperf import __version__
+from bisectperf import events as ev
+from bisectperf.driver.loop import Loop
+from bisectperf.driver.setup import Setup, Teller, stack_of
+from bisectperf.hosts import open_host
+from bisectperf.hosts.base import Host
+from bisectperf.identity import here, who
+from bisectperf.launchers.detached import Detached
+from bisectperf.launchers.hostlock import HostLock
+from bisectperf.measure.bench import HostBench, Progress, Source
+from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
+from bisectperf.measure.spec import gpus
+from bisectperf.model import Line, Plan, Sha
+from bisectperf.patches import inner_line
+from bisectperf.search import Measure
+from bisectperf.state import State, fold
+
+
+def go(setup: Setup, folder: Path, teller: Teller) -> State:
+    """Drive the run in `folder` to its verdict and return the final state.
+
+    Raises `Locked` when another run has the repository or the host.
+    """
+    with setup.home.open(folder) as journal:
+        state = fold(journal)
+        if state.decided is not None:
+            teller.say("this run has its verdict already")
+            return state
+        host = open_host(setup.loaded.recipe.host)
+        try:
+            site = _site(setup, host)
+            with _turn(setup, site, folder) as lock:
+                bench = RangeBench(setup, state.asked, site, lock, run=run_id(folder), progress=teller.progress)
+                loop = Loop(journal, bench, teller)
+                if len(journal.events) > 1 + len(state.lines):
+                    loop.append(ev.Resumed(at=time.time(), version=__version__))
+                return loop.run()
+        finally:
+            host.close()
+
+
+class RangeBench(HostBench):
+    """A bench that also knows the history, and whose turn it is on the host."""
+
+    def __init__(self, setup: Setup, plan: Plan, site: Site, lock: HostLock, *, run: str, progress: Progress) -> None:
+        self.setup, self.lock = setup, lock
+        ends = [plan.good, plan.bad]
+        commits = setup.store.path(*ends) if plan.mode == "bisect" else setup.store.read_commits(ends)
+        self.stack = stack = stack_of(setup, plan.good, commits)
+        source = Source(
+            commit_of=lambda tree, _sha: stack.commit_of(tree),
+            pack=setup.store.pack,
+            digest_of=setup.store.digest_of,
+            ancestry=stack.reached,
+        )
+        super().__init__(setup.loaded, source, site, run=run, seed=plan.seed, progress=progress)
+
+    def measure(self, step: Measure, state: State) -> Iterator[ev.AnyEvent]:
+        """Yield the facts of one launch, as long as the host is ours."""
+        self.lock.require()
+        return super().measure(step, state)
+
+    def inner_line(self, merge: Sha, outer: Line) -> Line | None:
+        """Return the line inside `merge`."""
+        repo = self.setup.loaded.recipe.repo
+        return inner_line(
+            self.setup.store, self.stack, outer, merge, code=[*repo.code, *repo.pins] if repo.code else []
+        )
+
+
+def run_id(folder: Path) -> str:
+    """Return what the names of a run's jobs begin with."""
+    return hashlib.sha256(folder.name.encode()).hexdigest()[:8]
+
+
+def _site(setup: Setup, host: Host) -> Site:
+    root = default_root(host, setup.loaded.recipe.host.work_dir)
+    tools = lay_tools(host, root)
+    python = interpreter(host)
+    name = hashlib.sha256(setup.asked.repo.encode()).hexdigest()[:12]
+    return Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
+
+
+def _turn(setup: Setup, site: Site, folder: Path) -> HostLock:
+    token = hashlib.sha256(f"{setup.asked.repo}\0{folder.name}".encode()).hexdigest()[:16]
+    return HostLock(
+        site.host,
+        site.root,
+        site.tools,
+        owner=f"{folder.name} ({setup.loaded.recipe.name}), process {here().pid} of {who()}",
+        token=token,
+        jobs=f"{run_id(folder)}-",
+        uses=gpus(setup.loaded),
+        python=site.python,
+    )

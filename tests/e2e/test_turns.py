@@ -1,0 +1,42 @@
+"""Two at once, on one repository and on one host: the second is told whose turn it is, since when, what to do."""
+
+import re
+import shutil
+import signal
+
+
+def test_one_repository(world, slower):
+    world.write_recipe()
+    world.hold()
+    with world.background("start", slower[0], slower[-1], "--recipe", str(world.recipe_folder)) as first:
+        world.follow(first, "running")
+        second = world.run("compare", slower[0], slower[-1], "--recipe", str(world.recipe_folder))
+        assert second.returncode == 11
+        assert re.search(rf"process {first.pid} of \S+@\S+ since 2\d\d\d-", second.stderr)
+        assert "bisectperf stop" in second.stderr
+        world.release()
+        assert first.wait(120) == 0
+
+
+def test_one_host(world, slower, tmp_path):
+    world.write_recipe()
+    other = tmp_path / "other"
+    shutil.copytree(world.history.folder, other)
+    argv = ["start", slower[0], slower[-1], "--recipe", str(world.recipe_folder), "--repo", str(other)]
+    world.hold()
+    with world.background("start", slower[0], slower[-1], "--recipe", str(world.recipe_folder)) as first:
+        world.follow(first, "running")
+        second = world.run(*argv)
+        assert second.returncode == 11
+        assert f"process {first.pid} of " in second.stderr
+        # Killed, its launch goes on: the host is not free before that has ended.
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        second = world.run("run", "--repo", str(other))
+        assert second.returncode == 11
+        assert "still runs" in second.stderr
+        world.release()
+    done = world.run("run", "--json")
+    assert world.verdict(done)["sha"] == slower[7]
+    done = world.run("run", "--repo", str(other), "--json")
+    assert world.verdict(done)["sha"] == slower[7]
