@@ -30,7 +30,7 @@ demo: $(VENV)/.installed
 
 demo-ssh: $(VENV)/.dev
 	@tests/needs.sh
-	@$(BIN)/python -m pytest -q -s tests/e2e/test_ssh_night.py
+	@$(BIN)/python -m pytest -q -s -m 'slow or not slow' tests/e2e/test_demo_ssh.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

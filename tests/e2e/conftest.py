@@ -133,6 +133,20 @@ class World:
 
 
 @pytest.fixture
+def follow():
+    """Read a run's dated lines until a word was seen that many times."""
+
+    def until(process, word, times=1):
+        for line in process.stderr:
+            times -= word in line
+            if times == 0:
+                return
+        pytest.fail(f"the run ended before {word!r}")
+
+    return until
+
+
+@pytest.fixture
 def world(history, tmp_path):
     return World(history, tmp_path)
 

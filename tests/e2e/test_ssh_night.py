@@ -28,16 +28,7 @@ def remote(world, sshd):
     return room
 
 
-def follow(process, word, times=1):
-    """Read a run's dated lines until `word` was seen `times` times."""
-    for line in process.stderr:
-        times -= word in line
-        if times == 0:
-            return
-    pytest.fail(f"the run ended before {word!r}")
-
-
-def test_a_cut_connection_and_a_killed_controller_lose_nothing(world, slower, sshd, remote):
+def test_a_cut_connection_and_a_killed_controller_lose_nothing(world, slower, sshd, remote, follow):
     argv = world.command("start", slower[0], slower[-1], "--recipe", str(world.recipe_folder))
     first = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **world.options())
     follow(first, "running", times=2)
