@@ -65,8 +65,9 @@ class View:
     @cached_property
     def launches(self) -> Launches:
         """Return all launches of the stretch as arrays."""
-        keys: dict[str, int] = {}
-        builds = [keys.setdefault(x.build.key if x.build else x.tree, len(keys)) for _, x in self._runs]
+        # One build may serve several commits, whose code differs all the same: an offset belongs to both together.
+        keys: dict[tuple[int, str], int] = {}
+        builds = [keys.setdefault((at, x.build.key if x.build else ""), len(keys)) for at, x in self._runs]
         return Launches(
             at=np.array([place for place, _ in self._runs], dtype=np.int64),
             y=np.array([x.value for _, x in self._runs], dtype=float),
