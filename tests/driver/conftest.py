@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import pickle
 import re
 import tomllib
 
@@ -18,6 +19,9 @@ from bisectperf.measure.bench import HostBench, Source
 from bisectperf.model import HostName, Line, Metric, Plan, Position, Sha, TreeId
 from bisectperf.recipe.load import Loaded
 from bisectperf.recipe.schema import Recipe
+from bisectperf.search import view
+
+KNOWN = {}
 
 RECIPE = """
 name = "scripted"
@@ -29,6 +33,20 @@ name = "speed"
 unit = "tok/s"
 better = "higher"
 """
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    """Compute each posterior once: hundreds of cuts ask for the same few, and a pure function may be remembered."""
+
+    def posterior(launches, count, **options):
+        key = pickle.dumps((launches, count, sorted(options.items())))
+        if key not in KNOWN:
+            KNOWN[key] = plain(launches, count, **options)
+        return KNOWN[key]
+
+    plain = view.posterior
+    monkeypatch.setattr(view, "posterior", posterior)
 
 
 class ScriptedHost:
