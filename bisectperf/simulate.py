@@ -34,6 +34,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     `levels` overrides the single step: (position, change) pairs, summed up to each position. `bimodal` is the share
     of launches that are 3 spreads slow; `offset` the standard deviation of a build, in spreads; `drift` one of none,
     triangle, ramp, step, walk, with `drift_size` in spreads.
+    A `pool` of measured deviations replaces the drawn noise of launches.
     """
 
     candidates: int = 64
@@ -56,7 +57,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     night_hours: float = 4.0
     smallest_effect: float = 0.01
     confidence: float = 0.99
-    max_launches: int = 1000
+    max_launches: int = 300
+    pool: tuple[float, ...] = ()
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,125 +70,71 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hours: float
 
 
-class Night:
-    """One night in a world."""
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch on the rig: its value, its build (the how-manieth of its commit), and what was spent in seconds."""
+
+    value: float
+    serial: int
+    cached: bool
+    switched: float
+    seconds: float
+
+
+class Rig:
+    """The simulated host: it builds, switches and launches, and its clock runs.
+
+    The noise of the i-th launch of a commit is drawn from (seed, commit, i): whoever searches meets the same ones.
+    """
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
-        self.rng = np.random.default_rng(seed)
+        self.seed = seed
         self.now = 0.0
-        self.builds: dict[tuple[TreeId, int], float] = {}
-        self.broken = _broken(world, self.rng)
-        self.walk = np.cumsum(self.rng.normal(0, 1 / math.sqrt(12), 12 * 400))
-        self.shift = float(self.rng.uniform(0.15, 0.85)) * world.night_hours
-        self.state = self._begin()
+        self.builds: dict[tuple[int, int], float] = {}
+        self.launches = 0
+        self._last: int | None = None
+        self._count: dict[int, int] = {}
+        rng = np.random.default_rng([seed, 1])
+        self.broken = _broken(world, rng)
+        self._walk = np.cumsum(rng.normal(0, 1 / math.sqrt(12), 12 * 400))
+        self._shift = float(rng.uniform(0.15, 0.85)) * world.night_hours
 
-    def run(self) -> Outcome:
-        """Drive the core to its verdict."""
-        while True:
-            for tree, sha, reason in untestable_now(self.state):
-                self._append(ev.FoundUntestable(at=self.now, sha=sha, tree=tree, reason=reason))
-            step = next_step(self.state, self.now)
-            if isinstance(step, Done):
-                launches = len(self.state.measured())
-                return Outcome(
-                    verdict=step.verdict, launches=launches, builds=len(self.builds), hours=self.now / 3600
-                )
-            if isinstance(step, Wait):
-                self.now += step.seconds
-            else:
-                self._launch(step[0])
-
-    def _append(self, event: ev.AnyEvent) -> None:
-        self.state = apply(self.state, event)
-
-    def _begin(self) -> State:
+    def launch(self, k: int, *, fresh: bool = False) -> Taken | None:
+        """Return one launch of position k, or None where its build fails (half a build's time is spent)."""
         world = self.world
-        metric = Metric(name="speed", unit="s", better="lower", smallest_effect=world.smallest_effect)
-        positions = tuple(
-            Position(commits=(_sha(k),), tree=_tree(k), parents=(_sha(k - 1),) if k else ())
-            for k in range(world.candidates + 1)
-        )
-        plan = Plan(
-            mode="bisect",
-            good=_sha(0),
-            bad=_sha(world.candidates),
-            metric=metric,
-            recipe="simulated",
-            recipe_digest="",
-            repetitions=world.repetitions,
-            warmup=0,
-            seed=0,
-            confidence=world.confidence,
-            max_launches=world.max_launches,
-            build_seconds=world.build_seconds,
-            launch_seconds=world.launch_seconds + world.repetitions * world.repetition_seconds,
-        )
-        state = apply(State(), ev.Started(at=0.0, plan=plan, version="simulated"))
-        return apply(state, ev.LineDrawn(at=0.0, line=Line(positions=positions)))
-
-    def _launch(self, step: Measure) -> None:
-        world, k = self.world, int(step.tree, 16)
-        self._append(
-            ev.LaunchPlanned(
-                at=self.now,
-                launch=step.launch,
-                sha=step.sha,
-                tree=step.tree,
-                host=step.host,
-                why=step.why,
-                reason=step.reason,
-                fresh=step.fresh,
-            )
-        )
         if k in self.broken:
             self.now += world.build_seconds / 2
-            reason = "the build failed"
-            self._append(
-                ev.FoundUntestable(at=self.now, sha=step.sha, tree=step.tree, reason=reason, launch=step.launch)
-            )
-            return
-        build, switched = self._build(step)
-        self._append(ev.Built(at=self.now, launch=step.launch, build=build))
-        offset = self.builds[step.tree, _serial(build)]
-        seconds = world.launch_seconds + world.repetitions * world.repetition_seconds
-        value = self._level(k) + offset + self._drift(self.now / 3600) + self._noise()
-        self.now += seconds
-        self._append(
-            ev.Measured(
-                at=self.now,
-                launch=step.launch,
-                samples=Samples(repetitions=(math.exp(value),)),
-                proofs=(),
-                origin=None,
-                facts=(),
-                seconds={"checkout": switched, "bench": seconds},
-                started=self.now,
-            )
-        )
-
-    def _build(self, step: Measure) -> tuple[Build, float]:
-        world = self.world
-        serial = sum(tree == step.tree for tree, _ in self.builds) if step.fresh else 0
-        key = (step.tree, serial)
-        cached = key in self.builds
+            return None
+        built = sum(place == k for place, _ in self.builds)
+        serial = built if fresh else 0
+        cached = (k, serial) in self.builds
         if not cached:
-            self.builds[key] = float(self.rng.normal(0, world.offset * world.spread)) if world.offset else 0.0
+            draw = np.random.default_rng([self.seed, 2, k, serial])
+            self.builds[k, serial] = float(draw.normal(0, world.offset * world.spread))
             self.now += world.build_seconds
-        last = self.state.last_tree(step.host)
-        switched = 0.0 if last == step.tree else world.switch_seconds
+        switched = 0.0 if self._last == k else world.switch_seconds
+        self._last = k
         self.now += switched
-        name = BuildKey(f"{step.tree}-{serial}")
-        return Build(key=name, tree=step.tree, seconds=world.build_seconds, path="", cached=cached), switched
+        number = self._count.get(k, 0)
+        self._count[k] = number + 1
+        self.launches += 1
+        rng = np.random.default_rng([self.seed, 3, k, number])
+        value = self.level(k) + self.builds[k, serial] + self._drift(self.now / 3600) + self._noise(rng)
+        seconds = world.launch_seconds + world.repetitions * world.repetition_seconds
+        self.now += seconds
+        return Taken(value=value, serial=serial, cached=cached, switched=switched, seconds=seconds)
 
-    def _level(self, k: int) -> float:
+    def level(self, k: int) -> float:
+        """Return the true level of a position."""
         world = self.world
         if world.levels:
             return sum(change for place, change in world.levels if k >= place)
         return world.effect if world.first_bad is not None and k >= world.first_bad else 0.0
 
-    def _noise(self) -> float:
-        world, rng = self.world, self.rng
+    def _noise(self, rng: np.random.Generator) -> float:
+        world = self.world
+        if world.pool:
+            return float(rng.choice(world.pool))
         e = float(rng.normal(0, world.spread))
         if world.outliers and rng.random() < world.outliers:
             e += float(rng.exponential(3 * world.spread + world.effect))
@@ -203,14 +151,92 @@ class Night:
         if world.drift == "ramp":
             return size * hours / night
         if world.drift == "step":
-            return size if hours >= self.shift else 0.0
+            return size if hours >= self._shift else 0.0
         if world.drift == "walk":
-            return size * float(self.walk[min(int(hours * 12), self.walk.size - 1)]) / math.sqrt(night)
+            return size * float(self._walk[min(int(hours * 12), self._walk.size - 1)]) / math.sqrt(night)
         return 0.0
 
 
-def _serial(build: Build) -> int:
-    return int(build.key.rsplit("-", 1)[1])
+class Night:
+    """One night in a world: the core asks, the rig answers."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.rig = Rig(world, seed)
+        self.state = _begun(world)
+
+    def run(self) -> Outcome:
+        """Drive the core to its verdict."""
+        rig = self.rig
+        while True:
+            for tree, sha, reason in untestable_now(self.state):
+                self._append(ev.FoundUntestable(at=rig.now, sha=sha, tree=tree, reason=reason))
+            step = next_step(self.state, rig.now)
+            if isinstance(step, Done):
+                return Outcome(
+                    verdict=step.verdict, launches=rig.launches, builds=len(rig.builds), hours=rig.now / 3600
+                )
+            if isinstance(step, Wait):
+                rig.now += step.seconds
+            else:
+                self._launch(step[0])
+
+    def _append(self, event: ev.AnyEvent) -> None:
+        self.state = apply(self.state, event)
+
+    def _launch(self, step: Measure) -> None:
+        rig, world, begun = self.rig, self.rig.world, self.rig.now
+        about = {name: getattr(step, name) for name in ("launch", "sha", "tree", "host", "why", "reason", "fresh")}
+        self._append(ev.LaunchPlanned(at=begun, **about))
+        taken = rig.launch(int(step.tree, 16), fresh=step.fresh)
+        if taken is None:
+            why = "the build failed"
+            self._append(ev.FoundUntestable(at=rig.now, sha=step.sha, tree=step.tree, reason=why, launch=step.launch))
+            return
+        build = Build(
+            key=BuildKey(f"{step.tree}-{taken.serial}"),
+            tree=step.tree,
+            seconds=world.build_seconds,
+            path="",
+            cached=taken.cached,
+        )
+        self._append(ev.Built(at=rig.now - taken.seconds, launch=step.launch, build=build))
+        self._append(
+            ev.Measured(
+                at=rig.now,
+                launch=step.launch,
+                samples=Samples(repetitions=(math.exp(taken.value),)),
+                proofs=(),
+                origin=None,
+                facts=(),
+                seconds={"checkout": taken.switched, "bench": taken.seconds},
+                started=rig.now - taken.seconds,
+            )
+        )
+
+
+def _begun(world: World) -> State:
+    metric = Metric(name="speed", unit="s", better="lower", smallest_effect=world.smallest_effect)
+    positions = tuple(
+        Position(commits=(_sha(k),), tree=_tree(k), parents=(_sha(k - 1),) if k else ())
+        for k in range(world.candidates + 1)
+    )
+    plan = Plan(
+        mode="bisect",
+        good=_sha(0),
+        bad=_sha(world.candidates),
+        metric=metric,
+        recipe="simulated",
+        recipe_digest="",
+        repetitions=world.repetitions,
+        warmup=0,
+        seed=0,
+        confidence=world.confidence,
+        max_launches=world.max_launches,
+        build_seconds=world.build_seconds,
+        launch_seconds=world.launch_seconds + world.repetitions * world.repetition_seconds,
+    )
+    state = apply(State(), ev.Started(at=0.0, plan=plan, version="simulated"))
+    return apply(state, ev.LineDrawn(at=0.0, line=Line(positions=positions)))
 
 
 def _tree(k: int) -> TreeId:
@@ -242,7 +268,7 @@ def _broken(world: World, rng: np.random.Generator) -> frozenset[int]:
 
 def nights(world: World, seeds: Iterable[int], *, workers: int = 1, draw: bool = True) -> list[Outcome]:
     """Return the outcomes of one night per seed; `draw` places the first bad commit anew each night."""
-    jobs = [(_placed(world, seed) if draw else world, seed) for seed in seeds]
+    jobs = [(truth(world, seed) if draw else world, seed) for seed in seeds]
     if workers < 2:
         return [one(job) for job in jobs]
     with ProcessPoolExecutor(workers) as pool:
@@ -255,13 +281,9 @@ def one(job: tuple[World, int]) -> Outcome:
     return Night(world, seed).run()
 
 
-def _placed(world: World, seed: int) -> World:
+def truth(world: World, seed: int) -> World:
+    """Return the world of a seed's night, with the place of the first bad commit drawn."""
     if world.first_bad is None or world.levels:
         return world
     place = int(np.random.default_rng([seed, 7]).integers(1, world.candidates + 1))
     return msgspec.structs.replace(world, first_bad=place)
-
-
-def truth(world: World, seed: int) -> World:
-    """Return the world of a seed's night, with the place that was drawn."""
-    return _placed(world, seed)
