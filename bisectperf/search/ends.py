@@ -29,9 +29,9 @@ def stretch(view: View) -> Step:
     seen = pooled(good, bad)
     launches = len(state.measured())
     if seen.high < 0:
-        if min(len(good), len(bad)) < 4:
+        if min(len(good), len(bad)) < ENOUGH:
             return _end(view, good, bad, "the bad end looks faster than the good one")
-        if seen.value < -view.smallest / 2:
+        if 1 - view.mirrored.none >= state.asked.confidence:
             effect = Effect(value=seen.value, low=seen.low, high=seen.high)
             return Done(verdict=Faster(launches=launches, effect=effect))
     found = view.posterior
@@ -41,7 +41,8 @@ def stretch(view: View) -> Step:
         return Done(verdict=NotReproduced(launches=launches, posterior=found.none, largest=largest, effect=effect))
     if len(state.launches) >= state.asked.max_launches:
         return Done(verdict=used_up(view))
-    if found.none > CLEAR:
+    # A gap that launches cannot doubt any more may still be luck of two builds: other commits tell, not these again.
+    if found.none > CLEAR and pooled(good, bad, view.state.asked.confidence).low <= 0:
         return _end(view, good, bad, f"the ends do not differ clearly yet (P(no change) {found.none:.2f})")
     return search(view)
 

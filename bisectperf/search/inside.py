@@ -11,9 +11,8 @@ from bisectperf.model import AnyVerdict, Effect, FirstBad, FirstBadAmong
 from bisectperf.search.steps import Done, Step, launch_of
 from bisectperf.search.view import View
 from bisectperf.stats.effect import pooled
-from bisectperf.stats.information import information, new_precision
+from bisectperf.stats.information import information
 
-ABBA = (0, 1, 1, 0)
 UNSURE = 0.3
 """Standard deviation of an end's level, in effects, above which that end is measured again."""
 END_LAUNCHES = 6
@@ -22,8 +21,10 @@ STEADY = 0.9
 IN_A_ROW = 3
 NEIGHBOUR = 0.6
 """How much likelier a commit beside an untestable one is to be untestable too; decays by exp(-distance / 2)."""
-RISKY_OFFSET = 0.15
-"""Expected build offset, in effects, above which the confirmation asks for fresh builds."""
+TURNS = 2
+"""How often the order of launches must change sides: a block of one, then one of the other, is no interleaving."""
+PATIENCE = 16
+"""Launches of both sides after which their interval alone no longer holds a claim back."""
 HOPELESS = 0.004
 """Bits below which no launch is worth its time: the members of a small set are reported as one."""
 SMALL_SET = 6
@@ -55,10 +56,10 @@ def _most_telling(view: View, blocks: list[tuple[int, int, float]]) -> Step:
     places = _candidates(view)
     chance = _chance_testable(view)[places]
     again = view.counts[places] > 0
-    bits = np.array([_bits(view, k, view.counts[k]) for k in places]) * chance
+    bits = np.array([_bits(view, k, fresh=False) for k in places]) * chance
     rate = bits / view.cost_of(view.built)[places]
     # A commit that was measured may be built once more: what was an accident of one build does not come twice.
-    fresh = np.where(again, [_bits(view, k, 0) for k in places], 0.0)
+    fresh = np.where(again, [_bits(view, k, fresh=True) for k in places], 0.0)
     fresh_rate = fresh / view.cost_of(np.zeros(len(view), dtype=bool))[places]
     if view.posterior.steady < STEADY:
         _forbid_repeats(view, places, rate)
@@ -88,11 +89,13 @@ def _candidates(view: View) -> NDArray[np.int64]:
     return np.array(sorted(chosen))
 
 
-def _bits(view: View, k: int, count: int) -> float:
-    """Return what a launch at `k`, of a build launched `count` times, would tell about the first bad commit."""
+def _bits(view: View, k: int, *, fresh: bool) -> float:
+    """Return what a launch at `k`, from the build at hand or from a new one, would tell about the first bad commit.
+
+    A class that takes what a build showed for its offset predicts the same of its next launch: relaunching it parts
+    nothing, only another build can.
+    """
     found, paths = view.posterior, view.posterior.paths
-    offset = found.share * found.spread
-    noise = 1 / float(new_precision(found.spread, offset, np.array(min(int(count), 1000))))
     cuts = found.cuts
     last = cuts.size - 1
     low, high = cuts[np.minimum(paths.of, last)], cuts[np.minimum(paths.of + 1, last)]
@@ -102,11 +105,18 @@ def _bits(view: View, k: int, count: int) -> float:
     share = np.clip((below[min(k, len(view) - 1)] - below[low]) / mass, 0.0, 1.0)
     share = np.where(paths.of == last, 0.0, np.where(k >= high, 1.0, np.where(k <= low, 0.0, share)))
     weight = np.concatenate([paths.weight * (1 - share), paths.weight * share])
-    mean = np.concatenate([paths.level, paths.level + np.maximum(paths.step, view.smallest)])
-    variance = np.tile(paths.variance + noise, 2)
+    level = np.concatenate([paths.level, paths.level + np.maximum(paths.step, view.smallest)])
+    noise, offset, variance = (np.tile(x, 2) for x in (paths.noise, paths.offset, paths.variance))
+    known = np.array([]) if fresh else view.build_at(k)
+    if known.size:
+        shrink = offset / (offset + noise / known.size)
+        level = level + shrink * (known.mean() - level)
+        variance = variance * (1 - shrink) ** 2
+        offset = offset * (1 - shrink)
     group = np.concatenate([2 * paths.of, 2 * paths.of + 1])
     used = weight > 1e-9
-    return information(weight[used] / weight[used].sum(), mean[used], variance[used], group[used])
+    parts = (weight[used] / weight[used].sum(), level[used], (variance + offset + noise)[used])
+    return information(*parts, group[used])
 
 
 def _chance_testable(view: View) -> NDArray[np.float64]:
@@ -152,17 +162,13 @@ def _set(view: View, blocks: list[tuple[int, int, float]]) -> AnyVerdict | None:
 def _confirm(view: View, before: int, after: int, mass: float) -> Step:
     """Interleave parent and culprit; then say what was found."""
     state = view.state
-    for side in (before, after):
-        if view.counts[side] < 2:
-            return launch_of(state, view.positions[side], "search", "each side of the step at least twice")
-    runs = [x for side in (before, after) for x in view.runs(side) if x.why == "confirm"]
     effect = _effect(view, after)
-    if len(runs) < 4:
-        return _next_confirmation(view, before, after, len(runs), effect)
+    sides = view.order(before, after)
     a, b = view.at(before), view.at(after)
+    interleaved = min(len(a), len(b)) >= 2 and np.count_nonzero(np.diff(sides)) >= TURNS
+    if not interleaved or (pooled(a, b).low <= 0 and len(sides) < PATIENCE):
+        return _next_confirmation(view, before, after, sides)
     if pooled(a, b).low <= 0:
-        if len(runs) < 16:
-            return _next_confirmation(view, before, after, len(runs), effect)
         return _most_telling(view, [(before, after, mass)])
     if after == before + 1:
         whole = max(view.posterior.effect[0], 1e-9)
@@ -179,13 +185,11 @@ def _confirm(view: View, before: int, after: int, mass: float) -> Step:
     return Done(verdict=_among(view, before, after, mass=mass, effect=effect, why="untestable"))
 
 
-def _next_confirmation(view: View, before: int, after: int, number: int, effect: Effect) -> Step:
-    found = view.posterior
-    # A fresh build of each side: what was an accident of one build does not come twice.
-    risky = found.share * found.spread > RISKY_OFFSET * max(effect.value, view.smallest)
-    side = (before, after)[ABBA[number % 4]]
-    reason = "parent and culprit, interleaved"
-    return launch_of(view.state, view.positions[side], "confirm", reason, fresh=risky and number < 2)
+def _next_confirmation(view: View, before: int, after: int, sides: list[int]) -> Step:
+    """Return the next launch of parent or culprit: the side in hand until it has two, then the other one."""
+    last = sides[-1] if sides else 1
+    turn = last if sides.count(last) < 2 else 1 - last
+    return launch_of(view.state, view.positions[(before, after)[turn]], "confirm", "parent and culprit, interleaved")
 
 
 def _effect(view: View, k: int) -> Effect:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from msgspec.structs import replace
+from scipy import stats
 
 from bisectperf.model import Effect, FirstBad, FirstBadAmong, SeveralChanges
 from bisectperf.search.ends import stretch
@@ -12,7 +13,12 @@ from bisectperf.stats.effect import Interval, pooled
 
 ENOUGH = 4
 """Launches at each end of a stretch before its levels are called different."""
+SUSPECT = 0.95
+"""Level at which a gap beside the step is looked into."""
 SURE = 0.997
+"""Level at which it is a change of its own."""
+LUCK = 0.5
+"""How far the builds of two commits may differ by luck, in spreads."""
 DEPTH = 3
 """Steps beyond which the range is not a step any more but a slope."""
 
@@ -60,15 +66,24 @@ def _sides(state: State, verdict: FirstBad | FirstBadAmong, first: int, last: in
 def _gap(view: View) -> tuple[Interval | None, Step | None]:
     """Return how much slower the stretch's end is than its beginning (None: it is not), or a launch to find out."""
     a, b = view.at(0), view.at(len(view) - 1)
-    if not a or not b or len(a) + len(b) < 3:
+    if not a or not b:
         return None, None
-    seen = pooled(a, b, SURE)
+    seen, sure = _difference(view, a, b, SUSPECT, 0.0), _difference(view, a, b, SURE, LUCK)
     if seen.low <= 0 or seen.value < view.smallest:
         return None, None
     if min(len(a), len(b)) < ENOUGH:
         end = 0 if len(a) <= len(b) else -1
         return None, launch_of(view.state, view.positions[end], "anchor", "its level does not fit one step alone")
-    return seen, None
+    return (sure if sure.low > 0 else None), None
+
+
+def _difference(view: View, a: list[float], b: list[float], level: float, luck: float) -> Interval:
+    """Return mean(b) - mean(a) with its interval: s from within all positions, builds apart by `luck` of it."""
+    spread, freedom = View(view.state).within
+    error = spread * np.sqrt(1 / len(a) + 1 / len(b) + 2 * luck**2)
+    half = float(stats.t.ppf(0.5 + level / 2, freedom)) * error if freedom else np.inf
+    value = float(np.mean(b)) - float(np.mean(a))
+    return Interval(value, value - half, value + half)
 
 
 def _whole(state: State) -> Effect:

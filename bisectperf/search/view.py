@@ -1,14 +1,16 @@
 """The state as numbers: what the statistics need of one stretch of the line."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bisectperf.model import Position, TreeId
-from bisectperf.state import Costs, Launch, State
-from bisectperf.stats.changepoint import Launches, Posterior, posterior
+from bisectperf.state import Costs, State
+from bisectperf.stats.changepoint import Posterior, posterior
+from bisectperf.stats.launches import Launches
 
 Array = NDArray[np.float64]
 
@@ -50,9 +52,23 @@ class View:
         """Return the values measured at a position."""
         return [x.value for place, x in self._runs if place == k and x.value is not None]
 
-    def runs(self, k: int) -> list[Launch]:
-        """Return the launches that count at a position."""
-        return [x for place, x in self._runs if place == k]
+    @cached_property
+    def within(self) -> tuple[float, int]:
+        """Return the spread of launches around the mean of their position, and its degrees of freedom."""
+        groups = [self.at(k) for k in map(int, np.flatnonzero(self.counts))]
+        freedom = sum(len(x) - 1 for x in groups)
+        squares = sum(float(np.var(x)) * len(x) for x in groups)
+        return math.sqrt(squares / freedom) if freedom else math.inf, freedom
+
+    def build_at(self, k: int) -> Array:
+        """Return the values of the build that an ordinary launch of a position would use: its first one."""
+        here = self.launches.at == k
+        first = self.launches.build[here][:1]
+        return self.launches.y[np.isin(self.launches.build, first)]
+
+    def order(self, before: int, after: int) -> list[int]:
+        """Return the launches of two positions in the order in which they were made: 0 is `before`, 1 is `after`."""
+        return [int(place == after) for place, _ in self._runs if place in (before, after)]
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -92,6 +108,12 @@ class View:
     def posterior(self) -> Posterior:
         """Return the posterior over the first bad position of this stretch."""
         return posterior(self.launches, len(self), smallest=self.smallest, weights=self.weights)
+
+    @cached_property
+    def mirrored(self) -> Posterior:
+        """Return the posterior of the opposite question, where the bad end is the faster one."""
+        opposite = replace(self.launches, y=-self.launches.y)
+        return posterior(opposite, len(self), smallest=self.smallest, weights=self.weights)
 
     @cached_property
     def costs(self) -> Costs:

@@ -8,14 +8,12 @@ both with and without drift: an outlier is no proof of a path.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-if TYPE_CHECKING:
-    from bisectperf.stats.changepoint import Launches
+from bisectperf.stats.launches import Launches
 
 Array = NDArray[np.float64]
 
@@ -34,7 +32,8 @@ class Paths:
     """What the classes say of this moment, one entry per (class, q) that is still likely.
 
     `of` is the class's index; `weight` its probability (they sum to one); `level` the good level now, the path
-    included; `step` the effect; `variance` that of the level.
+    included; `step` the effect; `variance` that of the level; `noise` and `offset` the variances of a launch and of a
+    build.
     """
 
     of: NDArray[np.int64]
@@ -42,6 +41,8 @@ class Paths:
     level: Array
     step: Array
     variance: Array
+    noise: Array
+    offset: Array
 
 
 @dataclass(frozen=True)
@@ -54,37 +55,40 @@ class Drift:
 
 
 def drift_evidence(
-    launches: "Launches", cuts: NDArray[np.int64], static: Array, *, spread: float, share: float
+    launches: Launches, cuts: NDArray[np.int64], static: Array, *, spread: Array, share: Array
 ) -> Drift:
     """Return what drift adds to each class.
 
     `static` has the log posterior of each interval between tested positions and, last, of no change at all; the
-    answers are in the same order.
+    answers are in the same order. `spread` and `share` are those that each class takes for likely.
     """
     ratio, steady = np.zeros(static.size), np.full(static.size, PRIOR[0])
     keep = slice(-_LATEST, None)
     at, build = launches.at[keep], launches.build[keep]
     y, hours = launches.y[keep], launches.hours[keep]
     elapsed = np.asarray(hours - hours.min(), dtype=float)
-    path: Array = np.minimum.outer(elapsed, elapsed) * spread**2
-    offsets: Array = (share * spread) ** 2 * np.equal.outer(build, build).astype(np.float64)
-    found = []
+    path: Array = np.minimum.outer(elapsed, elapsed)
+    same: Array = np.equal.outer(build, build).astype(np.float64)
+    found: list[tuple[float, ...]] = []
     for j in np.flatnonzero(static >= static.max() - _LIKELY):
         step = at >= cuts[j + 1] if j + 1 < cuts.size else np.zeros(at.size, dtype=bool)
         design = np.column_stack([np.ones(y.size), step]) if step.any() else np.ones((y.size, 1))
-        still = offsets + np.diag(_noise(y, step, spread))
-        fits = [_fit(still + q**2 * path, y, design, q**2 * spread**2 * elapsed) for q in RATES]
+        s = float(spread[j])
+        still = (share[j] * s) ** 2 * same + np.diag(_noise(y, step, s))
+        fits = [_fit(still + (q * s) ** 2 * path, y, design, (q * s) ** 2 * elapsed) for q in RATES]
         logs = np.array([fit[0] for fit in fits]) + np.log(PRIOR)
         mixed = float(np.logaddexp.reduce(logs))
         ratio[j] = mixed - (logs[0] - np.log(PRIOR[0]))
         steady[j] = np.exp(logs[0] - mixed)
-        found += [(j, static[j] + ratio[j] + log - mixed, *fit[1:]) for log, fit in zip(logs, fits, strict=True)]
+        about = s**2, (share[j] * s) ** 2
+        whole = float(static[j] + ratio[j] - mixed)
+        found += [(float(j), whole + float(log), *fit[1:], *about) for log, fit in zip(logs, fits, strict=True)]
     table = np.array(found)
     weight = np.exp(table[:, 1] - table[:, 1].max())
     likely = weight > 1e-7 * weight.sum()
     weight = weight[likely] / weight[likely].sum()
     kept = table[likely]
-    return Drift(ratio, steady, Paths(kept[:, 0].astype(np.int64), weight, kept[:, 2], kept[:, 3], kept[:, 4]))
+    return Drift(ratio, steady, Paths(kept[:, 0].astype(np.int64), weight, *kept[:, 2:].T))
 
 
 def _noise(y: Array, step: NDArray[np.bool_], spread: float) -> Array:

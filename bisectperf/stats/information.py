@@ -28,15 +28,3 @@ def information(weight: Array, mean: Array, variance: Array, group: NDArray[np.i
     whole = joint.sum(axis=0)
     outer = -float((whole * np.log2(np.maximum(whole, 1e-300))).sum())
     return max(outer - float(mass @ inner) / float(mass.sum()), 0.0)
-
-
-def new_precision(spread: float, offset: float, count: Array) -> Array:
-    """Return by how much one more launch sharpens a commit's level, as a precision.
-
-    A build with n launches knows its commit's level to offset^2 + spread^2 / n, however often it is launched: the
-    difference of the precisions at n + 1 and n is what the next launch is worth. `count` is n, 0 for a new build.
-    """
-    n = np.asarray(count, dtype=float)
-    with np.errstate(divide="ignore"):
-        before = np.where(n > 0, 1 / (offset**2 + spread**2 / np.maximum(n, 1)), 0.0)
-    return np.asarray(1 / (offset**2 + spread**2 / (n + 1)) - before)

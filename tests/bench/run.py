@@ -15,7 +15,8 @@ from bisectperf.hosts.local import LocalHost
 from bisectperf.launchers.base import Job
 from bisectperf.launchers.detached import Detached
 from bisectperf.measure.site import interpreter, lay_tools
-from bisectperf.stats.changepoint import Launches, posterior
+from bisectperf.stats.changepoint import posterior
+from bisectperf.stats.launches import Launches
 
 
 def main():

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bisectperf.stats.changepoint import Launches, posterior
+from bisectperf.stats.changepoint import posterior
 from bisectperf.stats.effect import interval, pooled
-from bisectperf.stats.information import information, new_precision
+from bisectperf.stats.information import information
+from bisectperf.stats.launches import Launches
 from bisectperf.stats.summary import center
 from bisectperf.stats.variance import Components, components, repetitions_that_pay
 
@@ -84,11 +85,6 @@ def test_information_is_what_it_must_be_at_its_limits():
     assert information(half, far, one, np.array([0, 1])) == pytest.approx(1.0, abs=1e-3)
     assert information(half, np.zeros(2), one, np.array([0, 1])) == pytest.approx(0.0, abs=1e-6)
     assert information(half, far, one, np.array([0, 0])) == pytest.approx(0.0, abs=1e-6)
-
-
-def test_a_build_repeated_without_end_is_worth_its_offset_only():
-    total = sum(float(new_precision(1.0, 0.5, np.array(n))) for n in range(2000))
-    assert total == pytest.approx(1 / 0.25, rel=0.01)
 
 
 def test_intervals_of_two_groups():
