@@ -22,6 +22,7 @@ COMMANDS = {
     "reproduce": ("compare", "Is this commit slower than its parent?"),
     "compare": ("compare", "Compare two revisions, launch by launch (A = A measures the noise)."),
     "patches": ("patches", "Where in a range the patches apply; capture uncommitted changes."),
+    "plan": ("plan", "What a night will cost and find, before it is spent."),
     "doctor": ("doctor", "Check host, repository, recipe and patches before a night."),
     "recipe": ("recipe", "Show, check, or describe recipes."),
 }
