@@ -70,7 +70,10 @@ def used_up(view: View) -> AnyVerdict:
 def _end(view: View, good: list[float], bad: list[float], reason: str) -> Step:
     few = len(good) - len(bad)
     turn = ABBA[(len(good) + len(bad)) % 4] if abs(few) < 2 else int(few > 0)
-    return launch_of(view.state, view.positions[0 if turn == 0 else -1], "endpoint", reason)
+    k = 0 if turn == 0 else len(view) - 1
+    # Once a build's own level weighs more than what its launches leave open, only another build tells more.
+    fresh = len(good) > 1 and len(bad) > 1 and view.build_at(k).size * view.posterior.share**2 > 1
+    return launch_of(view.state, view.positions[k], "rebuild" if fresh else "endpoint", reason, fresh=fresh)
 
 
 def _cannot(view: View, k: int) -> Done:

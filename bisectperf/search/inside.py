@@ -23,6 +23,8 @@ NEIGHBOUR = 0.6
 """How much likelier a commit beside an untestable one is to be untestable too; decays by exp(-distance / 2)."""
 TURNS = 2
 """How often the order of launches must change sides: a block of one, then one of the other, is no interleaving."""
+CLEARLY = 5.0
+"""Effect, in spreads, from which two launches of each side do: below, two odd ones in a row are too likely."""
 PATIENCE = 16
 """Launches of both sides after which their interval alone no longer holds a claim back."""
 HOPELESS = 0.004
@@ -165,11 +167,10 @@ def _confirm(view: View, before: int, after: int, mass: float) -> Step:
     effect = _effect(view, after)
     sides = view.order(before, after)
     a, b = view.at(before), view.at(after)
-    interleaved = min(len(a), len(b)) >= 2 and np.count_nonzero(np.diff(sides)) >= TURNS
+    least = 2 if effect.value > CLEARLY * view.posterior.spread else 3
+    interleaved = min(len(a), len(b)) >= least and np.count_nonzero(np.diff(sides)) >= TURNS
     if not interleaved or (pooled(a, b).low <= 0 and len(sides) < PATIENCE):
-        return _next_confirmation(view, before, after, sides)
-    if pooled(a, b).low <= 0:
-        return _most_telling(view, [(before, after, mass)])
+        return _next_confirmation(view, before, after, sides, least)
     if after == before + 1:
         whole = max(view.posterior.effect[0], 1e-9)
         return Done(
@@ -185,10 +186,10 @@ def _confirm(view: View, before: int, after: int, mass: float) -> Step:
     return Done(verdict=_among(view, before, after, mass=mass, effect=effect, why="untestable"))
 
 
-def _next_confirmation(view: View, before: int, after: int, sides: list[int]) -> Step:
-    """Return the next launch of parent or culprit: the side in hand until it has two, then the other one."""
+def _next_confirmation(view: View, before: int, after: int, sides: list[int], least: int) -> Step:
+    """Return the next launch of parent or culprit: the side in hand until it has the least, then the other one."""
     last = sides[-1] if sides else 1
-    turn = last if sides.count(last) < 2 else 1 - last
+    turn = last if sides.count(last) < least else 1 - last
     return launch_of(view.state, view.positions[(before, after)[turn]], "confirm", "parent and culprit, interleaved")
 
 

@@ -8,7 +8,8 @@ with good level g, effect d > 0 (larger y is slower), spread s between launches 
 k of the first bad commit is what is asked; `none` is the class in which nothing changed. Levels, spread and the
 offsets' share r are integrated on a small grid whose centre and width follow the data: a first pass over a wide grid
 finds the moments, a second one integrates around them. Per build, the launches enter through their number, mean and
-sum of squares, once as they are and once each with the one, two and three most extreme of them taken for outliers;
+sum of squares, once as they are and once each with the one, two, three (or up to a quarter) most extreme taken for
+outliers;
 so one bad launch does not decide, and the sums over builds are cumulative along the line: whatever the number of
 positions, only the tested ones cost.
 """

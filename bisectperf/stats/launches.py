@@ -53,9 +53,9 @@ def by_build(launches: Launches) -> list[BuildStatistics]:
         order = np.argsort(-np.abs(y - np.median(y)), kind="stable")
         if y.size == 2:  # either may be the odd one; slow excess is the likelier story
             order = np.argsort(-y, kind="stable")
-        drops = range(min(3, max(1, y.size // 2)) + 1)
+        drops = range(max(min(3, max(1, y.size // 2)), y.size // 4) + 1)
         kept = [y[np.sort(order[d:])] for d in drops]
-        out = np.full((len(kept), 3), np.nan)
+        out = np.full((len(kept), len(kept) - 1), np.nan)
         for d in drops:
             out[d, :d] = y[order[:d]]
         groups.append(
