@@ -57,6 +57,12 @@ class HostUnfit(BisectperfError):
     exit_code = ExitCode.INCONCLUSIVE
 
 
+class HostMoved(BisectperfError):
+    """The host is not what it was when the ends were measured: stop, its owner decides which of the two counts."""
+
+    exit_code = ExitCode.ENVIRONMENT_CHANGED
+
+
 class LaunchFlaky(BisectperfError):
     """This launch failed for a reason that need not recur: again under a new id, a bounded number of times."""
 

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from bisectperf.model import (
     AnyVerdict,
     Build,
@@ -64,6 +66,14 @@ class LaunchRan(Event, frozen=True, kw_only=True, tag=True):
 
     launch: LaunchId
     job: str
+
+
+class Snapshotted(Event, frozen=True, kw_only=True, tag=True):
+    """What the host was at a launch: `id` is the digest of `facts`, which are written the first time only."""
+
+    launch: LaunchId
+    id: str
+    facts: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Measured(Event, frozen=True, kw_only=True, tag=True):
@@ -149,6 +159,7 @@ AnyEvent = (
     | LaunchPlanned
     | Built
     | LaunchRan
+    | Snapshotted
     | Measured
     | Voided
     | FoundUntestable

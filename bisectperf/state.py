@@ -53,6 +53,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     proofs: tuple[TreeProof, ...] = ()
     origin: OriginProof | None = None
     facts: tuple[HostFacts, ...] = ()
+    snapshot: str = ""
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     decided: AnyVerdict | None = None
     stopped: ev.Stopped | None = None
     notes: tuple[ev.Noted, ...] = ()
+    snapshots: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     began: float = 0.0
     last: float = 0.0
 
@@ -192,6 +194,9 @@ def _apply_to_launch(state: State, event: ev.AnyEvent) -> State:
             return _update(state, launch, status="built", build=build)
         case ev.LaunchRan(launch=launch):
             return _update(state, launch, status="running")
+        case ev.Snapshotted(launch=launch, id=name, facts=facts):
+            known = {**state.snapshots, name: facts} if facts else state.snapshots
+            return _update(replace(state, snapshots=known), launch, snapshot=name)
         case ev.Measured(launch=launch, samples=samples):
             return _update(
                 state,

@@ -3,11 +3,13 @@
 import contextlib
 import getpass
 import hashlib
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -97,6 +99,81 @@ def own_home(tmp_path_factory, monkeypatch):
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+SMI = """#!{python} -IS
+import json, sys
+with open({state!r}) as file:
+    state = json.load(file)
+what, _, names = sys.argv[1].partition("=") if len(sys.argv) > 1 else ("", "", "")
+tables = {{"--query-gpu": state["gpus"], "--query-compute-apps": state["processes"]}}
+if what not in tables:
+    sys.exit("this is a scripted nvidia-smi")
+try:
+    lines = [", ".join(str(row[name]) for name in names.split(",")) for row in tables[what]]
+except KeyError as error:
+    sys.exit("Field %s is not a valid field to query." % error)
+print("\\n".join(lines))
+"""
+GPU = {
+    "index": 0,
+    "uuid": "GPU-1",
+    "name": "NVIDIA H200",
+    "driver_version": "580.159.04",
+    "clocks.sm": 1980,
+    "clocks.mem": 3201,
+    "temperature.gpu": 41,
+    "power.draw": 120.5,
+    "power.limit": "700.00",
+    "memory.used": 0,
+    "clocks_event_reasons.active": "0x0000000000000001",
+    "vbios_version": "96.00",
+    "enforced.power.limit": "700.00",
+    "clocks.max.sm": 1980,
+    "clocks.applications.graphics": 1980,
+    "ecc.mode.current": "Enabled",
+    "pcie.link.gen.max": 5,
+    "pcie.link.width.current": 16,
+    "persistence_mode": "Enabled",
+    "compute_mode": "Default",
+    "mig.mode.current": "Disabled",
+    **{
+        f"clocks_event_reasons_counters.{name}": 0
+        for name in (
+            "sw_power_cap",
+            "sync_boost",
+            "sw_thermal_slowdown",
+            "hw_thermal_slowdown",
+            "hw_power_brake_slowdown",
+        )
+    },
+}
+
+
+class Smi:
+    """A scripted nvidia-smi, laid into a folder for the front of PATH: what it says is written between two calls."""
+
+    def __init__(self, folder):
+        folder.mkdir(exist_ok=True)
+        self.folder, self.state = folder, folder / "state.json"
+        tool = folder / "nvidia-smi"
+        tool.write_text(SMI.format(python=sys.executable, state=str(self.state)))
+        tool.chmod(0o755)
+        self.say()
+
+    def say(self, *processes, **changes):
+        """Let there be one GPU with `changes` (dots as two underscores), and (pid, name) on it."""
+        gpu = GPU | {name.replace("__", "."): value for name, value in changes.items()}
+        rows = [{"gpu_uuid": "GPU-1", "pid": p, "process_name": n, "used_memory": 500} for p, n in processes]
+        aside = self.state.with_suffix(".aside")
+        aside.write_text(json.dumps({"gpus": [gpu], "processes": rows}))
+        aside.replace(self.state)
+
+
+@pytest.fixture
+def smi(tmp_path):
+    """A scripted nvidia-smi; its folder is not on PATH yet."""
+    return Smi(tmp_path / "smi")
 
 
 @pytest.fixture

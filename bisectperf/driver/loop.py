@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from bisectperf import events as ev
 from bisectperf.errors import (
     CommitUntestable,
+    HostMoved,
     HostUnavailable,
     HostUnfit,
     Interrupted,
@@ -25,6 +26,7 @@ from bisectperf.state import State, apply, fold
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _KINDS: dict[type[Exception], Literal["unfit", "flaky", "proof"]] = {
     HostUnfit: "unfit",
+    HostMoved: "unfit",
     LaunchFlaky: "flaky",
     ProofFailed: "proof",
 }
@@ -94,6 +96,9 @@ class Loop:
             except ProofFailed as error:
                 self.append(ev.Stopped(at=self.clock(), why="proof", reason=error.message))
                 raise
+            except HostMoved as error:
+                self.append(ev.Stopped(at=self.clock(), why="needs-you", reason=error.message))
+                raise
         return self.state
 
     def _step(self) -> bool:
@@ -147,7 +152,7 @@ class Loop:
                 self._measure(step)
             except HostUnavailable as error:
                 self._back_off(step, error, attempt)
-            except (HostUnfit, LaunchFlaky, CommitUntestable, ProofFailed) as error:
+            except (HostUnfit, HostMoved, LaunchFlaky, CommitUntestable, ProofFailed) as error:
                 self._end_launch(step, error)
                 return
             else:
@@ -177,7 +182,7 @@ class Loop:
         repeated = isinstance(error, ProofFailed) and self._unproved_before(step)
         kind = _KINDS[type(error)]
         self.append(ev.Voided(at=now, launch=step.launch, kind=kind, reason=message, detail=detail))
-        if repeated:
+        if repeated or isinstance(error, HostMoved):
             raise error
 
     def _unproved_before(self, step: Measure) -> bool:

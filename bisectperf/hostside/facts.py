@@ -101,13 +101,13 @@ def number(text):
     return int(text.split()[0]) if text else None
 
 
-def run(argv, seconds=10, **options):
-    """Return what a command prints, up to 4,000 characters; empty where it fails or takes longer than `seconds`."""
+def run(argv, seconds=10, limit=4000, **options):
+    """Return what a command prints, up to `limit` characters; empty where it fails or takes longer than `seconds`."""
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, **options)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.decode(errors="replace").strip()[:4000] if done.returncode == 0 else ""
+    return done.stdout.decode(errors="replace").strip()[:limit] if done.returncode == 0 else ""
 
 
 def ask_gpu(query):

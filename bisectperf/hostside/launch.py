@@ -8,15 +8,15 @@ described in docs/proof.md. What it says of a failed launch never depends on the
 import errno
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 
 from benchmark import check_guards, last_json, one_number, samples
 from bytecode import fresh_bytecode
+from conditions import Conditions
 from evidence import mapped_libraries, origins, serving_environment
-from facts import facts, gpu_memory_used, packages
+from facts import gpu_memory_used
 from failure import TAIL, Failed, tail
 from processes import become_subreaper, members
 from prove import prove
@@ -67,16 +67,20 @@ class Launch(object):
             "proofs": [],
             "origin": None,
             "facts": [],
+            "snapshot": None,
             "seconds": {"checkout": round(spec.get("checkout_seconds", 0.0), 3)},
             "bench_middle": time.time(),
             "port": self.port,
         }
+        self.conditions = Conditions(self)
 
     def run(self):
         """Go through the phases; a failure is noted, and everything is stopped and the tree proved all the same."""
         if self.tried(self.prepare):
-            self.tried(self.measure)
+            ended_well = self.tried(self.measure)
+            self.tried(lambda: self.conditions.after(ended_well))
             self.tried(self.stop)
+            self.tried(self.conditions.alone)
             self.tried(lambda: self.prove("after"))
 
     def tried(self, phase):
@@ -91,7 +95,7 @@ class Launch(object):
             failure = caught if room_left(".", self.spec["worktree"]) else Failed("disk-full", FULL, caught.tail)
         else:
             return True
-        if self.result["outcome"] == "measured" or failure.outcome in ("proof-failed", "disk-full"):
+        if self.result["outcome"] == "measured" or failure.outcome in ("proof-failed", "disk-full", "unfit"):
             self.result.update(
                 outcome=failure.outcome, detail=str(failure), tail=failure.tail, guard=failure.guard, samples=None
             )
@@ -102,15 +106,14 @@ class Launch(object):
             file.write(b"\0" * ROOM)
         fresh_bytecode(self.about["pycache"], self.spec["worktree"], self.spec["tree"])
         self.prove("before")
+        self.conditions.before()
         self.memory = gpu_memory_used()
-        self.note_facts()
-        self.result["facts"][0]["facts"].update(self.interpreter())
 
     def measure(self):
         if self.spec["server"] is not None:
             self.start()
+        self.conditions.watch()
         self.benchmark()
-        self.note_facts()  # while the server is up: clocks and temperatures of an idle GPU say nothing
         self.check_origin()
         log = "server.log" if self.server else None
         check_guards(self.document, self.spec["guards"], log, self.log_from)
@@ -135,7 +138,7 @@ class Launch(object):
         seconds = self.result["seconds"]
         seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
 
-    # -- proof and facts --------------------------------------------------------------------------------------
+    # -- proof ------------------------------------------------------------------------------------------------
 
     def prove(self, when):
         self.say("proving the tree %s the launch" % when)
@@ -150,17 +153,6 @@ class Launch(object):
         self.result["proofs"].append(dict(proof, when=when))
         if proof["problems"]:
             raise Failed("proof-failed", "the tree is not what was asked for: " + "; ".join(proof["problems"][:3]))
-
-    def note_facts(self):
-        self.result["facts"].append(facts(".", self.spec["facts"], members(self.job, os.getpid())))
-
-    def interpreter(self):
-        """Return the version of the launch's Python, and the installed versions of the watched packages."""
-        measured = self.spec["server"] or self.spec["bench"]
-        if not re.match(r"python[0-9.]*$", os.path.basename(measured["argv"][0])):
-            return {}
-        env = self.environment(measured["env"], recorded=False)
-        return packages(self.command(measured["argv"][:1]), self.about["packages"], env, self.fill(measured["cwd"]))
 
     def check_origin(self):
         """Read back from the live processes where their code came from and which variables they have."""

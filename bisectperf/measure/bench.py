@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from bisectperf import events as ev
-from bisectperf.errors import CommitUntestable, HostUnavailable, HostUnfit, LaunchFlaky, ProofFailed
+from bisectperf.errors import CommitUntestable, HostMoved, HostUnavailable, HostUnfit, LaunchFlaky, ProofFailed
+from bisectperf.gate import gate_spec
 from bisectperf.launchers.base import Job, JobStatus
 from bisectperf.measure.site import BARE, Site
 from bisectperf.measure.spec import Ancestry, Places, build_commands, build_key, launch_spec, values
@@ -76,7 +77,7 @@ class HostBench:
             known = Build(key=key, tree=step.tree, seconds=0.0, path=self._places(key).worktree, cached=True)
             yield ev.Built(at=time.time(), launch=step.launch, build=known)
         yield ev.LaunchRan(at=time.time(), launch=step.launch, job=job)
-        yield self._outcome(job, step, self._wait(job, "launch"))
+        yield from self._outcome(job, step, self._wait(job, "launch"), state)
         with contextlib.suppress(HostUnavailable):
             self.site.launcher.forget(job)
 
@@ -102,6 +103,7 @@ class HostBench:
             ancestry=self.source.ancestry,
         )
         spec["checkout_seconds"] = checkout
+        spec["gate"] = gate_spec(self.loaded.recipe, state)
         secrets = {name: os.environ[name] for name in self.loaded.recipe.env_from if name in os.environ}
         self.progress("launch", step.sha[:9])
         self.site.launcher.start(
@@ -203,35 +205,49 @@ class HostBench:
         both = self.site.launcher.read(job, "stdout", -3000) + self.site.launcher.read(job, "stderr", -3000)
         return both.decode(errors="replace")[-4000:]
 
-    def _outcome(self, job: str, step: Measure, status: JobStatus) -> ev.AnyEvent:
-        """Return the launch's last event, from its result file alone."""
+    def _outcome(self, job: str, step: Measure, status: JobStatus, state: State) -> Iterator[ev.AnyEvent]:
+        """Yield the launch's last events, from its result file alone."""
         killed = status.state == "exited" and status.reason in ("signalled", "killed")
         if killed or status.state in ("absent", "lost"):
             self.site.launcher.kill(job)
-            return ev.Voided(
+            yield ev.Voided(
                 at=time.time(),
                 launch=step.launch,
                 kind="host",
                 reason="the job was lost on the host (reboot or kill)",
             )
+            return
         text = self.site.launcher.read(job, "result.json", limit=64 << 20)
         if status.reason == "timeout":
             raise LaunchFlaky("the launch did not end within its time limit", detail=self._tail(job))
         if status.rc != 0 or not text:
             raise LaunchFlaky(f"the launch script ended with status {status.rc}", detail=self._tail(job))
         result: dict[str, Any] = json.loads(text)
+        yield from _conditions(result, step, state)
         if result["outcome"] == "guard-failed":
             words = {"reason": result["detail"], "detail": result.get("tail", ""), "guard": result["guard"]}
-            return ev.Voided(at=time.time(), launch=step.launch, kind="guard", **words)
-        if result["outcome"] != "measured":
+            yield ev.Voided(at=time.time(), launch=step.launch, kind="guard", **words)
+        elif result["outcome"] != "measured":
             raise _failure(result, step)
-        return _measured(result, step)
+        else:
+            yield _measured(result, step)
 
 
 def _unproved(step: Measure, state: State) -> bool:
     """Return whether the last launch of this tree failed its proof: then the checkout is made anew."""
     earlier = [x for x in state.launches.values() if x.tree == step.tree and x.id != step.launch]
     return bool(earlier) and earlier[-1].void_kind == "proof"
+
+
+def _conditions(result: dict[str, Any], step: Measure, state: State) -> Iterator[ev.AnyEvent]:
+    """Yield what the host was, and what the launch waited for."""
+    gate, snapshot = result.get("gate"), result.get("snapshot")
+    if gate and gate["waited"]:
+        reason = "; ".join(gate["reasons"])
+        yield ev.Waited(at=time.time(), host=step.host, seconds=gate["waited"], reason=reason)
+    if snapshot:
+        facts = {} if snapshot["id"] in state.snapshots else snapshot["facts"]
+        yield ev.Snapshotted(at=time.time(), launch=step.launch, id=snapshot["id"], facts=facts)
 
 
 def _measured(result: dict[str, Any], step: Measure) -> ev.Measured:
@@ -254,6 +270,9 @@ def _failure(result: dict[str, Any], step: Measure) -> Exception:
     if outcome in ("proof-failed", "origin-failed"):
         hint = "an import from elsewhere: see [environment] in the recipe" if outcome == "origin-failed" else ""
         return ProofFailed(said, detail=tail, hint=hint or "something else writes into our folder on the host")
+    if outcome == "moved":
+        hint = "put it back, then `bisectperf run`; or `bisectperf reset` and start again on the host as it is now"
+        return HostMoved(detail, hint=hint)
     if outcome in ("leftover", "disk-full", "unfit"):
         return HostUnfit(said, detail=tail)
     return LaunchFlaky(said, detail=tail)

@@ -147,6 +147,7 @@ def launch_spec(  # one table, read top to bottom against docs/proof.md
         "guards": [msgspec.to_builtins(guard) for guard in recipe.guards],
         "facts": [[fill(word, known) for word in argv] for argv in recipe.facts],
         "port": int(recipe.params.get("port") or 0),
+        "snapshot": {"digests": list(recipe.configuration), "secrets": list(recipe.env_from)},
         "limits": {"log_bytes": _LOG_BYTES},
     }
     if recipe.environment.policy != "none" or recipe.environment.packages:

@@ -198,9 +198,11 @@ def _patch_files(recipe: Recipe, path: Path) -> dict[str, bytes]:
 
 
 def _digest(recipe: Recipe, files: Mapping[str, bytes]) -> str:
-    """Return the digest of everything that decides what is measured; the host and the port do not."""
+    """Return the digest of everything that decides what is measured; the host, its gate and the port do not."""
     params = {k: v for k, v in recipe.params.items() if k != "port"}
-    core = msgspec.structs.replace(recipe, host=type(recipe.host)(), repo=type(recipe.repo)(), params=params)
+    core = msgspec.structs.replace(
+        recipe, host=type(recipe.host)(), repo=type(recipe.repo)(), gate=type(recipe.gate)(), params=params
+    )
     seen = hashlib.sha256(msgspec.json.encode(core, order="sorted"))
     for name in sorted(files):
         seen.update(f"{name}\0{hashlib.sha256(files[name]).hexdigest()}\0".encode())

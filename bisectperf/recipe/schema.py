@@ -167,6 +167,40 @@ class Guard(Section, frozen=True, kw_only=True):
     """Bounds on the median of the secondary metric of this name."""
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+Throttle = Literal[
+    "power cap", "hardware slowdown", "sync boost", "software thermal", "hardware thermal", "power brake"
+]
+
+
+class Gate(Section, frozen=True, kw_only=True):
+    """Whether the host is fit: a launch waits until it is, and one during which it was not is void.
+
+    Limits "of the ends" are what the first launches of both ends saw.
+    """
+
+    enabled: bool = True
+    wait: Seconds = 1800.0
+    """How long a launch waits for the host before it is void and planned anew."""
+    devices: tuple[str, ...] = ()
+    """GPUs by index or uuid; empty: those in the server's `CUDA_VISIBLE_DEVICES`, else all of them."""
+    ignore: tuple[str, ...] = ()
+    """Names of programs (globs) that may be on the GPU."""
+    memory_mib: Annotated[float, Meta(ge=0)] = 1024.0
+    """Memory that may be in use on a GPU before the launch, whoever holds it; never 512 MiB more than at the ends."""
+    throttle: tuple[Throttle, ...] = ("hardware slowdown", "software thermal", "hardware thermal", "power brake")
+    """Reasons for lower clocks that void a launch; a power cap is how many GPUs run at full load."""
+    clock_band: Share = 0.05
+    """How far the GPU's clock at the benchmark's end may lie beyond those of the ends."""
+    temperature_band: Annotated[float, Meta(ge=0)] = 10.0
+    """How many degrees the GPU's temperature may lie beyond those of the ends."""
+    cpu_busy: Share = 0.5
+    """Share of the host's CPUs that others may keep busy; 1: not asked."""
+    disk_free_gib: Annotated[float, Meta(ge=0)] = 1.0
+    clock_step: Seconds = 1.0
+    """Seconds by which the host's clock may move against its steady one during a launch."""
+
+
 class Recipe(Section, frozen=True, kw_only=True):
     """All of `recipe.toml`."""
 
@@ -185,6 +219,9 @@ class Recipe(Section, frozen=True, kw_only=True):
     metric: Metric
     secondary: tuple[Name, ...] = ()
     guards: tuple[Guard, ...] = msgspec.field(name="guard", default=())
+    gate: Gate = msgspec.field(default_factory=Gate)
+    configuration: tuple[str, ...] = ()
+    """Files on the host (globs) whose digests belong to its snapshot: tuned tables, model configuration."""
     facts: tuple[Argv, ...] = ()
     """Commands whose output is recorded with each launch."""
     warmup: Annotated[int, Meta(ge=0)] = 1

@@ -47,6 +47,8 @@ packages = ["engine"]
 argv = ["python3", "{{recipe}}/bench.py"]
 env = {{ COUNTS = "{counts}", PAUSE = "{pause}" }}
 regex = 'speed: ([0-9.]+)'
+[gate]
+cpu_busy = 1
 [metric]
 name = "speed"
 unit = "tok/s"

@@ -156,6 +156,8 @@ class Site:
             "guards": [],
             "facts": [],
             "port": 0,
+            "gate": None,
+            "snapshot": {"digests": [], "secrets": []},
             "limits": {"log_bytes": 1 << 20},
         }
         for key, value in more.items():
