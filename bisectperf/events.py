@@ -10,6 +10,7 @@ from bisectperf.model import (
     HostFacts,
     HostName,
     LaunchId,
+    Limits,
     Line,
     Noun,
     OriginProof,
@@ -140,11 +141,24 @@ class Decided(Event, frozen=True, kw_only=True, tag=True):
     verdict: AnyVerdict
 
 
+class Limited(Event, frozen=True, kw_only=True, tag=True):
+    """What this sitting may cost; a stop for the budget's sake ends it, and so does its deadline."""
+
+    limits: Limits
+
+
 class Stopped(Event, frozen=True, kw_only=True, tag=True):
-    """The driver ended without a verdict: interrupted, out of budget, needs its owner."""
+    """The driver ended without a verdict: interrupted, out of budget, needs its owner.
+
+    `left`, `seconds` and `high_seconds` are as in `search.Stop`: who remains, and what that will cost.
+    """
 
     why: Literal["interrupted", "budget", "needs-you", "proof"]
     reason: str
+    detail: str = ""
+    left: dict[Sha, float] = msgspec.field(default_factory=dict)
+    seconds: float | None = None
+    high_seconds: float | None = None
 
 
 class Resumed(Event, frozen=True, kw_only=True, tag=True):
@@ -167,6 +181,7 @@ AnyEvent = (
     | Waited
     | Noted
     | Decided
+    | Limited
     | Stopped
     | Resumed
 )

@@ -75,6 +75,13 @@ class Plan(Noun, frozen=True, kw_only=True):
     launch_seconds: float = 60.0
 
 
+class Limits(Noun, frozen=True, kw_only=True):
+    """What one sitting may cost: until when (seconds since the epoch), and up to how many launches of the run."""
+
+    until: float | None = None
+    launches: int | None = None
+
+
 class Samples(Noun, frozen=True, kw_only=True):
     """What one launch gave: the primary metric per repetition after warm-up, in the metric's own unit."""
 

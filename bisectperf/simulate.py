@@ -24,7 +24,7 @@ from bisectperf.model import (
     Sha,
     TreeId,
 )
-from bisectperf.search import Done, Measure, Wait, next_step, untestable_now
+from bisectperf.search import Done, Measure, Stop, Wait, next_step, untestable_now
 from bisectperf.state import State, apply
 
 
@@ -175,6 +175,7 @@ class Night:
                 return Outcome(
                     verdict=step.verdict, launches=rig.launches, builds=len(rig.builds), hours=rig.now / 3600
                 )
+            assert not isinstance(step, Stop), f"a simulated night has no limits: {step.reason}"
             if isinstance(step, Wait):
                 rig.now += step.seconds
             else:

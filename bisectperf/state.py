@@ -15,6 +15,7 @@ from bisectperf.model import (
     HostFacts,
     HostName,
     LaunchId,
+    Limits,
     Line,
     Metric,
     OriginProof,
@@ -75,6 +76,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[AnyVerdict, ...] = ()
     decided: AnyVerdict | None = None
     stopped: ev.Stopped | None = None
+    limits: Limits = Limits()
     notes: tuple[ev.Noted, ...] = ()
     snapshots: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     began: float = 0.0
@@ -180,10 +182,13 @@ def apply(state: State, event: ev.AnyEvent) -> State:
             return replace(state, notes=(*state.notes, event))
         case ev.Decided(verdict=verdict):
             return replace(state, verdicts=(*state.verdicts, verdict), decided=verdict)
+        case ev.Limited(limits=limits):
+            return replace(state, limits=limits)
         case ev.Stopped():
-            return replace(state, stopped=event)
-        case ev.Resumed():
-            return replace(state, stopped=None)
+            return replace(state, stopped=event, limits=Limits() if event.why == "budget" else state.limits)
+        case ev.Resumed(at=at):
+            over = state.limits.until is not None and at > state.limits.until
+            return replace(state, stopped=None, limits=Limits() if over else state.limits)
         case _:
             return _apply_to_launch(state, event)
 

@@ -1,16 +1,20 @@
 """start, run, skip, good, bad, reset."""
 
+import time
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_recipe
+from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_limits, with_recipe
 from bisectperf.cli.page import Page
 from bisectperf.driver.begin import begin_bisection, mark, resume
 from bisectperf.driver.drive import go
+from bisectperf.driver.home import journal_of
+from bisectperf.driver.limits import limits_of
 from bisectperf.driver.setup import home_of, open_setup
 from bisectperf.errors import ExitCode
+from bisectperf.state import fold
 
 
 @click.command()
@@ -18,7 +22,7 @@ from bisectperf.errors import ExitCode
 @click.argument("bad")
 @with_recipe
 @click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.99, show_default=True)
-@click.option("--max-launches", type=click.IntRange(4), default=1000, show_default=True)
+@with_limits
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and whatever else is drawn.")
 @JSON
 @PLAIN
@@ -30,7 +34,9 @@ def start(
     repo: str | None,
     settings: tuple[str, ...],
     confidence: float,
-    max_launches: int,
+    until: str | None,
+    budget: str | None,
+    max_launches: int | None,
     seed: int,
     as_json: bool,
     plain: bool,
@@ -43,29 +49,41 @@ def start(
     Example: bisectperf start bba2fc4 3207427
     """
     with watching(plain=plain or as_json) as watcher:
+        limits = limits_of(time.time(), until=until, budget=budget, launches=max_launches)
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
-        folder = begin_bisection(
-            setup, good, bad, confidence=confidence, max_launches=max_launches, seed=seed, teller=watcher
-        )
-        state = go(setup, folder, Page(watcher, folder))
+        folder = begin_bisection(setup, good, bad, confidence=confidence, seed=seed, teller=watcher)
+        state = go(setup, folder, Page(watcher, folder), limits)
     return finish(state, folder, as_json=as_json)
 
 
 @click.command()
 @REPO
 @RUN
+@with_limits
 @JSON
 @PLAIN
-def run(repo: str | None, name: str | None, *, as_json: bool, plain: bool) -> int:
+def run(
+    repo: str | None,
+    name: str | None,
+    *,
+    until: str | None,
+    budget: str | None,
+    max_launches: int | None,
+    as_json: bool,
+    plain: bool,
+) -> int:
     """Go on with the bisection, after any stop.
 
-    Whatever was measured counts; a launch that was in flight is adopted where its job goes on.
+    Whatever was measured counts; a launch that was in flight is adopted where its job goes on. Limits that a stop
+    has used up are gone; new ones may be given.
 
     Example: bisectperf run
     """
     with watching(plain=plain or as_json) as watcher:
         setup, folder = resume(home_of(repo), name, watcher)
-        state = go(setup, folder, Page(watcher, folder))
+        had = len(fold(journal_of(folder)).launches)
+        limits = limits_of(time.time(), until=until, budget=budget, launches=max_launches, had=had)
+        state = go(setup, folder, Page(watcher, folder), limits)
     return finish(state, folder, as_json=as_json)
 
 

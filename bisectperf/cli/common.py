@@ -45,6 +45,17 @@ def with_recipe(command: F) -> F:
     return command
 
 
+def with_limits(command: F) -> F:
+    """Add the options that say what this sitting may cost."""
+    for option in (
+        click.option("--max-launches", type=click.IntRange(1), metavar="N", help="Stop after N more launches."),
+        click.option("--budget", metavar="8h", help="Stop when a verdict within this time has become unlikely."),
+        click.option("--until", metavar="08:00", help="Likewise by a time of day, or an ISO date and time."),
+    ):
+        command = option(command)
+    return command
+
+
 def settings_of(pairs: tuple[str, ...]) -> dict[str, str]:
     """Return `--set` pairs as a mapping; raises `UserError` for a word without `=`."""
     for pair in pairs:
@@ -65,15 +76,30 @@ def finish(state: State, folder: Path, *, as_json: bool) -> ExitCode:
     """Print what a run came to; return its exit code."""
     from bisectperf.report import jsonout, text
 
-    if state.decided is None:
-        raise ValueError("a run that ended has a verdict")
     if as_json:
         click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
-    else:
+    if state.decided is None:
+        return _stopped(state, as_json=as_json)
+    if not as_json:
         click.echo(text.verdict_text(state))
         click.echo(f"report:  {folder / 'report.html'}")
         click.echo(f"journal: {folder / 'journal.jsonl'}")
     return exit_of(state.decided)
+
+
+def _stopped(state: State, *, as_json: bool) -> ExitCode:
+    """Say what a run that ended without a verdict came to; return its exit code."""
+    from bisectperf.report.text import so_far
+    from bisectperf.report.words import clean
+
+    if state.stopped is None:
+        raise ValueError("a run that ended has a verdict, or says why it stopped")
+    if not as_json:
+        click.echo(so_far(state))
+        for line in state.stopped.detail.splitlines()[-12:]:
+            click.echo(f"  | {clean(line)}")
+        click.echo("`bisectperf run` goes on from here; whatever was measured counts.")
+    return ExitCode.BUDGET_OVER if state.stopped.why == "budget" else ExitCode.INCONCLUSIVE
 
 
 class Watch:

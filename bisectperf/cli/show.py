@@ -26,13 +26,14 @@ def status(repo: str | None, name: str | None, *, as_json: bool) -> int:
     Example: bisectperf status --json
     """
     from bisectperf.report import jsonout, text
+    from bisectperf.search.forecast import forecast
 
     home = home_of(repo)
     state = fold(journal_of(home.run(name)))
     if as_json:
         click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
     else:
-        click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns))
+        click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns, found=forecast(state)))
     return ExitCode.FOUND
 
 

@@ -17,7 +17,7 @@ from bisectperf.state import fold
 
 
 def begin_bisection(
-    setup: Setup, good_word: str, bad_word: str, *, confidence: float, max_launches: int, seed: int, teller: Teller
+    setup: Setup, good_word: str, bad_word: str, *, confidence: float, seed: int, teller: Teller
 ) -> Path:
     """Resolve the ends, map the patches, write the first facts; return the run's folder.
 
@@ -41,7 +41,7 @@ def begin_bisection(
     teller.say(
         f"{len(line.positions) - 1} candidates with code of their own, {len(line.positions) - testable} untestable"
     )
-    plan = _plan(setup, "bisect", good, bad, confidence=confidence, max_launches=max_launches, seed=seed)
+    plan = _plan(setup, "bisect", good, bad, confidence=confidence, seed=seed)
     return _write_first(setup, plan, line, f"{good[:8]}..{bad[:8]}", head=True)
 
 
@@ -139,8 +139,8 @@ def _plan(
     bad: Sha,
     *,
     confidence: float,
-    max_launches: int,
     seed: int,
+    max_launches: int = 1000,
 ) -> Plan:
     recipe = setup.loaded.recipe
     return Plan(

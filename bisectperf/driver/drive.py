@@ -17,14 +17,14 @@ from bisectperf.launchers.hostlock import HostLock
 from bisectperf.measure.bench import HostBench, Progress, Source
 from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
 from bisectperf.measure.spec import gpus
-from bisectperf.model import Line, Plan, Sha
+from bisectperf.model import Limits, Line, Plan, Sha
 from bisectperf.patches import inner_line
 from bisectperf.search import Measure
 from bisectperf.state import State, fold
 
 
-def go(setup: Setup, folder: Path, teller: Teller) -> State:
-    """Drive the run in `folder` to its verdict and return the final state.
+def go(setup: Setup, folder: Path, teller: Teller, limits: Limits | None = None) -> State:
+    """Drive the run in `folder` to its verdict, or until `limits` stop it, and return the final state.
 
     Raises `Locked` when another run has the repository or the host.
     """
@@ -41,6 +41,8 @@ def go(setup: Setup, folder: Path, teller: Teller) -> State:
                 loop = Loop(journal, bench, teller)
                 if len(journal.events) > 1 + len(state.lines):
                     loop.append(ev.Resumed(at=time.time(), version=__version__))
+                if limits is not None:
+                    loop.append(ev.Limited(at=time.time(), limits=limits))
                 return loop.run()
         finally:
             host.close()

@@ -1,15 +1,16 @@
 """The loop. It holds no state of its own: whatever it needs to know is in the journal."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import suppress
 from typing import Literal, Protocol
 
+import msgspec
+
 from bisectperf import events as ev
+from bisectperf.driver.control import Cancelled, Control, undisturbed
 from bisectperf.errors import (
+    BisectperfError,
     CommitUntestable,
     HostMoved,
     HostUnavailable,
@@ -19,11 +20,10 @@ from bisectperf.errors import (
     ProofFailed,
 )
 from bisectperf.journal import Journal
-from bisectperf.model import FirstBad, Line, Sha
-from bisectperf.search import Done, Measure, Wait, next_step, untestable_now
+from bisectperf.model import FirstBad, LaunchId, Line, Sha
+from bisectperf.search import Done, Measure, Stop, Wait, next_step, untestable_now
 from bisectperf.state import State, apply, fold
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _KINDS: dict[type[Exception], Literal["unfit", "flaky", "proof"]] = {
     HostUnfit: "unfit",
     HostMoved: "unfit",
@@ -38,6 +38,10 @@ class Bench(Protocol):
 
     def measure(self, step: Measure, state: State) -> Iterator[ev.AnyEvent]:
         """Yield the events of one launch, each a fact by the time it is yielded."""
+        ...
+
+    def cancel(self, launch: LaunchId) -> None:
+        """End a launch that may be running, and everything that it started."""
         ...
 
     def inner_line(self, merge: Sha, outer: Line) -> Line | None:
@@ -69,41 +73,54 @@ class Loop:
         self.bench = bench
         self.watcher = watcher
         self.clock = clock
-        self.stop = threading.Event()
-        self.pause = pause or self._pause
+        self.control = Control()
+        self.pause = pause or self.control.pause
         self.state = fold(journal)
 
     def append(self, event: ev.AnyEvent) -> None:
         """Make one fact durable, then let everyone see it."""
         # A signal's exception between the write and its bookkeeping would leave half a line behind.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            self.journal.append(event)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        undisturbed(lambda: self.journal.append(event))
         self.state = apply(self.state, event)
         self.watcher.event(event, self.state)
 
     def run(self) -> State:
-        """Drive to a verdict and return the state; raises `Interrupted` or an error that ends the run."""
-        with _signals(self.stop):
+        """Drive to a verdict, or a stop, and return the state; raises `Interrupted` or an error that ends the run."""
+        with self.control.listening():
             try:
                 while not self._step():
                     pass
-            except Interrupted:
-                self.append(ev.Stopped(at=self.clock(), why="interrupted", reason="stopped by its user"))
+            except Cancelled:
+                self._cancel()
+                self._stopped("interrupted", "stopped by its user, the launch in hand cancelled")
                 raise
-            except ProofFailed as error:
-                self.append(ev.Stopped(at=self.clock(), why="proof", reason=error.message))
+            except Interrupted:
+                self._stopped("interrupted", "stopped by its user")
+                raise
+            except BisectperfError as error:
+                with suppress(BisectperfError):  # where the journal itself cannot be written
+                    self._stopped("proof" if isinstance(error, ProofFailed) else "needs-you", error.message)
                 raise
             except HostMoved as error:
                 self.append(ev.Stopped(at=self.clock(), why="needs-you", reason=error.message))
                 raise
         return self.state
 
+    def _stopped(self, why: Literal["interrupted", "needs-you", "proof"], reason: str) -> None:
+        self.append(ev.Stopped(at=self.clock(), why=why, reason=reason))
+
+    def _cancel(self) -> None:
+        """End the launches in flight; where the host is away they stay planned, and the next run adopts them."""
+        for launch in self.state.in_flight():
+            with suppress(HostUnavailable, HostUnfit):
+                self.bench.cancel(launch.id)
+                self.append(
+                    ev.Voided(at=self.clock(), launch=launch.id, kind="cancelled", reason="cancelled by its user")
+                )
+
     def _step(self) -> bool:
         """Do one step; return whether the run is over."""
-        if self.stop.is_set():
+        if self.control.ending:
             raise Interrupted
         for tree, sha, reason in untestable_now(self.state):
             self.append(ev.FoundUntestable(at=self.clock(), sha=sha, tree=tree, reason=reason))
@@ -111,6 +128,9 @@ class Loop:
         if isinstance(step, Done):
             self.append(ev.Decided(at=self.clock(), verdict=step.verdict))
             return not self._descend(step)
+        if isinstance(step, Stop):
+            self.append(ev.Stopped(at=self.clock(), **msgspec.structs.asdict(step)))
+            return True
         if isinstance(step, Wait):
             self.pause(step.seconds)
             return False
@@ -188,26 +208,3 @@ class Loop:
     def _unproved_before(self, step: Measure) -> bool:
         earlier = [x for x in self.state.launches.values() if x.tree == step.tree and x.id != step.launch]
         return bool(earlier) and earlier[-1].void_kind == "proof"
-
-    def _pause(self, seconds: float) -> None:
-        if self.stop.wait(seconds):
-            raise Interrupted
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a request; a wait in progress ends at once by the exception."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def request(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-        raise Interrupted
-
-    before = {number: signal.signal(number, request) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -54,6 +54,7 @@ class HostBench:
         self.progress = progress
         self._recipe_folder = ""
         self._toolchain = ""
+        self._building = ""
 
     def prepare(self) -> None:
         """Lay our files on the host and ask it for its toolchain; done once a run."""
@@ -80,6 +81,12 @@ class HostBench:
         yield from self._outcome(job, step, self._wait(job, "launch"), state)
         with contextlib.suppress(HostUnavailable):
             self.site.launcher.forget(job)
+
+    def cancel(self, launch: LaunchId) -> None:
+        """End a launch that may be running, its build too, and remove what their folders hold."""
+        for job in (f"{self.run}-{launch}", self._building):
+            if job and self.site.launcher.kill(job).state != "absent":
+                self.site.launcher.forget(job)
 
     # -- bringing and building ---------------------------------------------------------------------------------
 
@@ -171,6 +178,7 @@ class HostBench:
         script += "\n".join(" ".join(map(shlex.quote, argv)) for argv in commands) + "\n"
         job = f"build-{key[:20]}-{hashlib.sha256(step.launch.encode()).hexdigest()[:8]}"
         recipe = self.loaded.recipe
+        self._building = job
         self.site.launcher.start(
             Job(
                 id=job,
@@ -183,6 +191,7 @@ class HostBench:
         status = self._wait(job, "build")
         tail = self._tail(job)
         self.site.launcher.forget(job)
+        self._building = ""
         if status.state != "exited" or status.reason in ("disk-full", "lease"):
             raise HostUnfit(f"the build of {step.sha[:9]} was lost ({status.reason or status.state})", detail=tail)
         if status.rc != 0:

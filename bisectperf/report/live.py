@@ -10,10 +10,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from bisectperf.report.excerpt import interesting
-from bisectperf.report.text import DOING, level_text, progress, so_far, title, wrapped
+from bisectperf.report.text import DOING, eta_text, level_text, progress, so_far, title, wrapped
 from bisectperf.report.verdict import advice
 from bisectperf.report.view import Row, anchors, phase, rows
 from bisectperf.report.words import change, clean, count, cut, duration, in_unit, number, percent, probability, short
+from bisectperf.search.forecast import Forecast
 from bisectperf.state import Launch, State
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -23,15 +24,27 @@ _EVENTS = 4
 
 
 def screen(
-    state: State, now: float, width: int, height: int, *, doing: str = "", recent: Sequence[str] = ()
+    state: State,
+    now: float,
+    width: int,
+    height: int,
+    *,
+    doing: str = "",
+    recent: Sequence[str] = (),
+    found: Forecast | None = None,
 ) -> RenderableType:
     """Return one screen of at most `height` lines of `width` columns.
 
     `doing` is the last line of the build or benchmark in hand, `recent` are the last facts as dated lines,
-    oldest first.
+    oldest first; `found` says when a verdict is expected.
     """
     table = rows(state)
-    above = [*_heading(state, now, width), Text(), *(Text(line) for line in wrapped(so_far(state), width)), Text()]
+    above = [
+        *_heading(state, now, width, found),
+        Text(),
+        *(Text(line) for line in wrapped(so_far(state), width)),
+        Text(),
+    ]
     below = [*_in_hand(state, now, width, doing), *_levels(state, width), *_following(state, width)]
     below = [Text(), *below] if below else []
     room = max(height - len(above) - len(below) - 1 - min(len(recent), _EVENTS), 3)
@@ -47,12 +60,13 @@ def bar(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")).ljust(width)
 
 
-def _heading(state: State, now: float, width: int) -> list[Text]:
+def _heading(state: State, now: float, width: int, found: Forecast | None) -> list[Text]:
     metric = state.asked.metric
     return [
         Text(cut(title(state), width), style=f"bold {_STYLE[phase(state)]}"),
         Text(cut(f"{metric.name} in {metric.unit}, {metric.better} is better", width)),
         Text(cut(progress(state, now), width)),
+        *([Text(cut(eta, width))] if (eta := eta_text(found, state, now)) else []),
     ]
 
 

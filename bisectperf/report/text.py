@@ -14,6 +14,7 @@ from bisectperf.report.words import (
     cut,
     duration,
     in_unit,
+    moment,
     named,
     number,
     percent,
@@ -21,18 +22,26 @@ from bisectperf.report.words import (
     quantity,
     short,
 )
+from bisectperf.search.forecast import Forecast
 from bisectperf.state import Launch, State
 
 DOING = {"planned": "checkout and build", "built": "about to start", "running": "server and benchmark"}
 ROWS = 10
 """Lines of commits in `status`, so that it fits a screen of 24 lines."""
+MOST = 3
+"""Commits that are named where a run stopped early."""
 
 
-def status(state: State, now: float, width: int = 80) -> str:
-    """Return what is known on one screen: 24 lines at 80 columns, as long as the verdict takes no more than five."""
+def status(state: State, now: float, width: int = 80, found: Forecast | None = None) -> str:
+    """Return what is known on one screen: 24 lines at 80 columns, as long as the verdict takes no more than five.
+
+    `found` says when a verdict is expected.
+    """
     metric = state.asked.metric
     about = f"{metric.name} in {metric.unit}, {metric.better} is better"
-    lines = [cut(title(state), width), cut(about, width), cut(progress(state, now), width), ""]
+    lines = [cut(title(state), width), cut(about, width), cut(progress(state, now), width)]
+    eta = eta_text(found, state, now)
+    lines += [cut(eta, width), ""] if eta else [""]
     lines += wrapped(so_far(state), width)
     table = rows(state)
     if any(row.launches or row.known == "untestable" for row in table):
@@ -72,13 +81,39 @@ def so_far(state: State) -> str:
         return verdict_sentence(state.decided, state)
     parts = []
     if state.stopped is not None:
-        parts.append(f"Stopped ({state.stopped.why}): {clean(state.stopped.reason)}.")
+        parts.append(f"Stopped ({state.stopped.why}): {clean(state.stopped.reason)}{remains(state.stopped)}.")
     weights = posterior_of(state)
     if weights is None:
         parts.append("The ends are not both known yet." if state.asked.mode == "bisect" else "Not decided yet.")
     else:
         parts.append(_suspicion(weights, state))
     return " ".join(parts)
+
+
+def remains(stopped: ev.Stopped) -> str:
+    """Return what a stop left open, as `; 12 commits left, 83.0 % on these 3: ...; about 1 h 40 min more`."""
+    text = ""
+    if stopped.left:
+        most = list(stopped.left.items())[:MOST]
+        named_ = ", ".join(short(sha) for sha, _ in most)
+        held = probability(sum(p for _, p in most))
+        those = f"these {len(most)}: {named_}" if len(most) > 1 else named_
+        text += f"; {count(len(stopped.left), 'commit')} left, {held} on {those}"
+    if stopped.seconds is not None and stopped.high_seconds is not None:
+        text += f"; about {duration(stopped.seconds)} more (90 %: {duration(stopped.high_seconds)})"
+    return text
+
+
+def eta_text(found: Forecast | None, state: State, now: float) -> str:
+    """Return when a verdict is expected, or an empty text where that is not known yet."""
+    if found is None or state.decided is not None or state.stopped is not None:
+        return ""
+    median, high = (max(found.since + seconds - now, 0.0) for seconds in (found.median, found.high))
+    text = f"verdict in about {duration(median)} (90 %: {duration(high)})"
+    if state.limits.until is not None:
+        left = duration(max(state.limits.until - now, 0.0))
+        text += f"; {left} allowed, {probability(found.chance(state.limits.until))} to have it by then"
+    return text
 
 
 def _suspicion(weights: Posterior, state: State) -> str:
@@ -198,7 +233,10 @@ def event_line(event: ev.AnyEvent, state: State) -> str:
         case ev.Decided(verdict=verdict):
             return f"decided: {verdict_sentence(verdict, state)}"
         case ev.Stopped(why=why, reason=reason):
-            return clean(f"stopped ({why}): {reason}")
+            return clean(f"stopped ({why}): {reason}{remains(event)}")
+        case ev.Limited(limits=limits):
+            launches = "" if limits.launches is None else f" {count(limits.launches, 'launch')} in all"
+            return f"limits:{launches}{'' if limits.until is None else f' until {moment(limits.until)}'}"
         case ev.Resumed(version=version):
             return clean(f"resumed by bisectperf {version}")
         case _:

@@ -1,5 +1,7 @@
 """What the core can answer."""
 
+from typing import Literal
+
 import msgspec
 
 from bisectperf.events import Why
@@ -26,13 +28,28 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing more is launched in this sitting, and there is no verdict.
+
+    `left` are the commits that remain (commit -> probability, likeliest first), `seconds` what they will cost
+    (median) and `high_seconds` with 90 % probability, where that is known; `detail` is what a log said.
+    """
+
+    why: Literal["budget", "needs-you"]
+    reason: str
+    detail: str = ""
+    left: dict[Sha, float] = msgspec.field(default_factory=dict)
+    seconds: float | None = None
+    high_seconds: float | None = None
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The line in hand is decided."""
 
     verdict: AnyVerdict
 
 
-Step = tuple[Measure, ...] | Wait | Done
+Step = tuple[Measure, ...] | Wait | Stop | Done
 
 
 def launch_of(state: State, position: Position, why: Why, reason: str, *, fresh: bool = False) -> tuple[Measure]:

@@ -1,8 +1,10 @@
 """The main job on this machine, as a user calls it."""
 
 import json
+import re
 import subprocess
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -162,8 +164,24 @@ def test_no_recipe_and_a_recipe_by_git_config(world, slower):
     assert "no recipe is known" in world.run("start", slower[0], slower[-1]).stderr
     world.history.git("config", "bisectperf.recipe", str(world.recipe_folder))
     done = world.run("start", slower[0], slower[-1], "--json", "--max-launches", "5")
-    assert done.returncode == 3
-    assert world.verdict(done)["verdict"] == "inconclusive"
+    assert done.returncode == 8
+    stopped = json.loads(done.stdout)["stopped"]
+    assert (stopped["why"], len(world.runs())) == ("budget", 5)
+    assert slower[7] in stopped["left"]
+    shown = " ".join(world.run("status").stdout.split())
+    assert "the launches that were allowed (5) are used up; " in shown
+    assert re.search(r"commits? left, \d.* more \(90 %", shown)
+    assert world.verdict(world.run("run", "--json"))["sha"] == slower[7]
+
+
+def test_time_that_is_too_short_stops_before_a_launch_and_the_next_run_goes_on(world, slower):
+    world.write_recipe()
+    soon = datetime.now(UTC) + timedelta(seconds=20)
+    done = world.start(slower[0], slower[-1], "--until", soon.isoformat())
+    assert done.returncode == 8
+    assert "time that was allowed is over" in json.loads(done.stdout)["stopped"]["reason"]
+    assert world.runs() == []
+    assert world.verdict(world.run("run", "--json"))["sha"] == slower[7]
 
 
 def test_a_changed_recipe_is_refused_midway(world, slower):
