@@ -214,6 +214,21 @@ def holder(path: Path) -> Holder | None:
     return None
 
 
+def ended(path: Path) -> None:
+    """Return once nobody holds the lock file `path`."""
+    lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def follow(path: Path, seen: int) -> tuple[list[AnyEvent], int]:
+    """Return the events behind the first `seen` of a journal, and how many there are now."""
+    events = read(path)
+    return events[seen:], len(events)
+
+
 def _sync_folder(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -77,6 +77,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     decided: AnyVerdict | None = None
     stopped: ev.Stopped | None = None
     limits: Limits = Limits()
+    attended: float = 0.0
+    """When its owner last took up a run that had stopped because it needed them."""
     notes: tuple[ev.Noted, ...] = ()
     snapshots: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     began: float = 0.0
@@ -186,11 +188,21 @@ def apply(state: State, event: ev.AnyEvent) -> State:
             return replace(state, limits=limits)
         case ev.Stopped():
             return replace(state, stopped=event, limits=Limits() if event.why == "budget" else state.limits)
-        case ev.Resumed(at=at):
-            over = state.limits.until is not None and at > state.limits.until
-            return replace(state, stopped=None, limits=Limits() if over else state.limits)
+        case ev.Resumed():
+            return _resumed(state, event)
         case _:
             return _apply_to_launch(state, event)
+
+
+def _resumed(state: State, event: ev.Resumed) -> State:
+    """Return the state in which a deadline that passed is gone, and the ends may fail once more."""
+    over = state.limits.until is not None and event.at > state.limits.until
+    resumed = replace(state, stopped=None, limits=Limits() if over else state.limits)
+    if state.stopped is None or state.stopped.why != "needs-you":
+        return resumed
+    ends = {state.line.positions[k].tree for k in (0, -1)}
+    kept = {tree: why for tree, why in state.untestable.items() if tree not in ends}
+    return replace(resumed, attended=event.at, untestable=kept)
 
 
 def _apply_to_launch(state: State, event: ev.AnyEvent) -> State:

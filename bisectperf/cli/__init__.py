@@ -13,6 +13,8 @@ COMMANDS = {
     "start": ("bisect", "Find the commit between GOOD and BAD that made it slower."),
     "run": ("bisect", "Go on with the bisection, after any stop."),
     "status": ("show", "What is known, and what happens now."),
+    "watch": ("watch", "Follow a run that goes on elsewhere, to its end."),
+    "stop": ("watch", "Ask that run to end."),
     "log": ("show", "Every fact of the run, one line each."),
     "report": ("show", "Write the report: html, markdown, json, png."),
     "skip": ("bisect", "Leave a commit out."),

@@ -5,15 +5,30 @@ from pathlib import Path
 from typing import Literal
 
 import click
+import msgspec
 
-from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, settings_of, watching, with_limits, with_recipe
+from bisectperf.cli.common import (
+    DETACH,
+    JSON,
+    PLAIN,
+    REPO,
+    RUN,
+    detached,
+    finish,
+    settings_of,
+    watching,
+    with_limits,
+    with_recipe,
+)
 from bisectperf.cli.page import Page
 from bisectperf.driver.begin import begin_bisection, mark, resume
+from bisectperf.driver.detach import told
 from bisectperf.driver.drive import go
 from bisectperf.driver.home import journal_of
 from bisectperf.driver.limits import limits_of
 from bisectperf.driver.setup import home_of, open_setup
 from bisectperf.errors import ExitCode
+from bisectperf.model import Limits
 from bisectperf.state import fold
 
 
@@ -24,6 +39,7 @@ from bisectperf.state import fold
 @click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.99, show_default=True)
 @with_limits
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and whatever else is drawn.")
+@DETACH
 @JSON
 @PLAIN
 def start(
@@ -38,6 +54,7 @@ def start(
     budget: str | None,
     max_launches: int | None,
     seed: int,
+    detach: bool,
     as_json: bool,
     plain: bool,
 ) -> int:
@@ -52,7 +69,10 @@ def start(
         limits = limits_of(time.time(), until=until, budget=budget, launches=max_launches)
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         folder = begin_bisection(setup, good, bad, confidence=confidence, seed=seed, teller=watcher)
-        state = go(setup, folder, Page(watcher, folder), limits)
+        if not detach:
+            state = go(setup, folder, Page(watcher, folder), limits)
+    if detach:
+        return detached(folder, setup.asked.repo, limits)
     return finish(state, folder, as_json=as_json)
 
 
@@ -60,6 +80,9 @@ def start(
 @REPO
 @RUN
 @with_limits
+@DETACH
+@click.option("--limits", "given", hidden=True, help="Limits as JSON, from whoever started this controller.")
+@click.option("--ready-fd", type=int, hidden=True, help="Descriptor on which to say that the run is under way.")
 @JSON
 @PLAIN
 def run(
@@ -69,6 +92,9 @@ def run(
     until: str | None,
     budget: str | None,
     max_launches: int | None,
+    detach: bool,
+    given: str | None,
+    ready_fd: int | None,
     as_json: bool,
     plain: bool,
 ) -> int:
@@ -83,7 +109,12 @@ def run(
         setup, folder = resume(home_of(repo), name, watcher)
         had = len(fold(journal_of(folder)).launches)
         limits = limits_of(time.time(), until=until, budget=budget, launches=max_launches, had=had)
-        state = go(setup, folder, Page(watcher, folder), limits)
+        if given is not None:
+            limits = msgspec.json.decode(given, type=Limits)
+        if not detach:
+            state = go(setup, folder, Page(watcher, folder), limits, lambda: told(ready_fd))
+    if detach:
+        return detached(folder, setup.asked.repo, limits)
     return finish(state, folder, as_json=as_json)
 
 
@@ -107,12 +138,22 @@ bad = _marking("bad", "Say that commits are bad, on your own word: nothing behin
 
 @click.command()
 @REPO
-def reset(repo: str | None) -> int:
+@click.option("--host", "host_too", is_flag=True, help="Remove everything of ours on the host instead.")
+@click.option("--recipe", "-r", metavar="PATH|NAME", help="With --host: the recipe that names it.")
+def reset(repo: str | None, recipe: str | None, *, host_too: bool) -> int:
     """End the bisection; its journal is kept.
+
+    With --host, builds, checkouts, tools and jobs on the recipe's host go, and the host is asked again whether they
+    are gone; bisections and journals here stay, and what is built anew next time is all that it costs.
 
     Example: bisectperf reset
     """
     home = home_of(repo)
+    if host_too:
+        from bisectperf.driver.clear import clear_host
+
+        click.echo(clear_host(home, recipe))
+        return ExitCode.FOUND
     name = home.forget()
     click.echo(
         f"the bisection {name} is ended; its journal stays: {Path(home.folder, 'runs', name, 'journal.jsonl')}"

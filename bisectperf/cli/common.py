@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import click
+import msgspec
 
 from bisectperf import events as ev
 from bisectperf.errors import ExitCode, UserError
-from bisectperf.model import AnyVerdict
+from bisectperf.model import AnyVerdict, Limits
 from bisectperf.state import State
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,6 +28,12 @@ EXIT_OF = {
     "Faster": ExitCode.NOT_REPRODUCED,
 }
 
+STOPPED = {
+    "budget": ExitCode.BUDGET_OVER,
+    "interrupted": ExitCode.INTERRUPTED,
+    "needs-you": ExitCode.INCONCLUSIVE,
+    "proof": ExitCode.PROOF_FAILED,
+}
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 PLAIN = click.option("--plain", is_flag=True, help="Plain dated lines even on a terminal.")
@@ -54,6 +61,23 @@ def with_limits(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+DETACH = click.option("--detach", is_flag=True, help="Go on by itself, without this terminal.")
+
+
+def detached(folder: Path, repo: str, limits: Limits | None) -> ExitCode | int:
+    """Leave the run in `folder` to a controller of its own; return the exit code."""
+    from bisectperf.driver.detach import LOG, detach
+
+    options = [] if limits is None else ["--limits", msgspec.json.encode(limits).decode()]
+    code, words = detach(folder, repo, options)
+    if code or words:
+        click.echo(words, err=True)
+        return code
+    click.echo(f"{folder.name} goes on by itself; what it says: {folder / LOG}")
+    click.echo("`bisectperf watch` follows it, `bisectperf status` shows it, `bisectperf stop` ends it")
+    return ExitCode.FOUND
 
 
 def settings_of(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -99,7 +123,7 @@ def _stopped(state: State, *, as_json: bool) -> ExitCode:
         for line in state.stopped.detail.splitlines()[-12:]:
             click.echo(f"  | {clean(line)}")
         click.echo("`bisectperf run` goes on from here; whatever was measured counts.")
-    return ExitCode.BUDGET_OVER if state.stopped.why == "budget" else ExitCode.INCONCLUSIVE
+    return STOPPED[state.stopped.why]
 
 
 class Watch:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from bisectperf.cli.common import JSON, REPO, RUN
+from bisectperf.driver.detach import controller
 from bisectperf.driver.home import journal_of
 from bisectperf.driver.setup import home_of
 from bisectperf.errors import ExitCode
@@ -33,6 +34,12 @@ def status(repo: str | None, name: str | None, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(jsonout.to_json(state, time.time()), indent=1))
     else:
+        known = controller(home)
+        if known is not None and known.run == home.run(name).name:
+            since = time.strftime("%Y-%m-%d %H:%M", time.localtime(known.since))
+            click.echo(f"driven by process {known.process.pid} of {known.who} since {since}")
+        elif state.decided is None and state.stopped is None:
+            click.echo("nobody drives it now: `bisectperf run` goes on with it")
         click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns, found=forecast(state)))
     return ExitCode.FOUND
 

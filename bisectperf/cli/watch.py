@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, REPO, RUN, finish, watching
-from bisectperf.driver.detach import controller, stop as stop_
+from bisectperf.driver.detach import controller
+from bisectperf.driver.detach import stop as stop_
 from bisectperf.driver.home import Home
 from bisectperf.driver.setup import home_of
 from bisectperf.errors import ExitCode

@@ -64,7 +64,7 @@ def stop(home: Home, *, now: bool) -> Holder:
     elsewhere = known.process.boot != mine.boot or known.process.namespace != mine.namespace
     if elsewhere or known.process.pid < 1 or start_of(known.process.pid) != known.process.start:
         raise UserError(
-            f"{known.run} is driven by process {known.process.pid} of {known.who or 'another machine'}, not from here",
+            f"{known.run} is driven from elsewhere: process {known.process.pid} of {known.who or 'another machine'}",
             hint="say `bisectperf stop` there",
         )
     try:

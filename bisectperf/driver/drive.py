@@ -1,17 +1,22 @@
 """From a run that was begun to its end: open the host, take its lock, let the loop work."""
 
 import hashlib
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 from bisectperf import __version__
 from bisectperf import events as ev
-from bisectperf.driver.loop import Loop
+from bisectperf.driver.loop import BACKOFF, Loop
 from bisectperf.driver.setup import Setup, Teller, stack_of
+from bisectperf.errors import HostUnavailable
 from bisectperf.hosts import open_host
 from bisectperf.hosts.base import Host
 from bisectperf.identity import here, who
+from bisectperf.journal import Journal
 from bisectperf.launchers.detached import Detached
 from bisectperf.launchers.hostlock import HostLock
 from bisectperf.measure.bench import HostBench, Progress, Source
@@ -19,33 +24,60 @@ from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
 from bisectperf.measure.spec import gpus
 from bisectperf.model import Limits, Line, Plan, Sha
 from bisectperf.patches import inner_line
+from bisectperf.recipe.load import Loaded
 from bisectperf.search import Measure
-from bisectperf.state import State, fold
+from bisectperf.state import State, apply, fold
+
+T = TypeVar("T")
 
 
-def go(setup: Setup, folder: Path, teller: Teller, limits: Limits | None = None) -> State:
+def go(
+    setup: Setup, folder: Path, teller: Teller, limits: Limits | None = None, begun: Callable[[], None] = lambda: None
+) -> State:
     """Drive the run in `folder` to its verdict, or until `limits` stop it, and return the final state.
 
-    Raises `Locked` when another run has the repository or the host.
+    `begun` is called once the locks are ours. Raises `Locked` when another run has the repository or the host.
     """
     with setup.home.open(folder) as journal:
         state = fold(journal)
         if state.decided is not None:
             teller.say("this run has its verdict already")
             return state
-        host = open_host(setup.loaded.recipe.host)
+        with ExitStack() as held:
+            host = open_host(setup.loaded.recipe.host)
+            held.callback(host.close)
+            site = _patiently(lambda: site_of(setup.loaded, setup.asked.repo, host), journal, teller)
+            lock = _patiently(lambda: held.enter_context(_turn(setup, site, folder)), journal, teller)
+            _patiently(lambda: site.prune(state, run_id(folder)), journal, teller)
+            bench = RangeBench(setup, state.asked, site, lock, run=run_id(folder), progress=teller.progress)
+            loop = Loop(journal, bench, teller)
+            if len(journal.events) > 1 + len(state.lines):
+                loop.append(ev.Resumed(at=time.time(), version=__version__))
+            if limits is not None:
+                loop.append(ev.Limited(at=time.time(), limits=limits))
+            begun()
+            return loop.run()
+
+
+def _patiently(act: Callable[[], T], journal: Journal, teller: Teller) -> T:
+    """Return what `act` does on the host; one that served this run before is waited for, as during the night.
+
+    A host that never answered is more likely a wrong name, and its user is still there to hear so.
+    """
+    for attempt in itertools.count():
         try:
-            site = _site(setup, host)
-            with _turn(setup, site, folder) as lock:
-                bench = RangeBench(setup, state.asked, site, lock, run=run_id(folder), progress=teller.progress)
-                loop = Loop(journal, bench, teller)
-                if len(journal.events) > 1 + len(state.lines):
-                    loop.append(ev.Resumed(at=time.time(), version=__version__))
-                if limits is not None:
-                    loop.append(ev.Limited(at=time.time(), limits=limits))
-                return loop.run()
-        finally:
-            host.close()
+            return act()
+        except HostUnavailable as error:
+            state = fold(journal)
+            seconds = BACKOFF[min(attempt, len(BACKOFF) - 1)]
+            until = state.limits.until
+            if not state.launches or (until is not None and time.time() + seconds > until):
+                raise
+            waited = ev.Waited(at=time.time(), host=state.asked.hosts[0], seconds=seconds, reason=error.message)
+            journal.append(waited)
+            teller.event(waited, apply(state, waited))
+            time.sleep(seconds)
+    raise AssertionError
 
 
 class RangeBench(HostBench):
@@ -82,11 +114,12 @@ def run_id(folder: Path) -> str:
     return hashlib.sha256(folder.name.encode()).hexdigest()[:8]
 
 
-def _site(setup: Setup, host: Host) -> Site:
-    root = default_root(host, setup.loaded.recipe.host.work_dir)
+def site_of(loaded: Loaded, repo: str, host: Host) -> Site:
+    """Return our folder on the host, with our scripts in it."""
+    root = default_root(host, loaded.recipe.host.work_dir)
     tools = lay_tools(host, root)
     python = interpreter(host)
-    name = hashlib.sha256(setup.asked.repo.encode()).hexdigest()[:12]
+    name = hashlib.sha256(repo.encode()).hexdigest()[:12]
     return Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
 
 

@@ -35,6 +35,11 @@ class Home:
         """Return where our object store lies."""
         return self.folder / "store"
 
+    @property
+    def lock(self) -> Path:
+        """Return the file that whoever drives a run of this repository holds locked."""
+        return self.folder / "lock"
+
     def run(self, name: str | None = None) -> Path:
         """Return the folder of the named run, or of the one that HEAD names; raises `NoBisection`."""
         if name is None:
@@ -82,7 +87,7 @@ class Home:
 
     def open(self, folder: Path) -> Journal:
         """Return the journal of the run in `folder`; one process at a time writes for a repository."""
-        return Journal(folder, lock=self.folder / "lock")
+        return Journal(folder, lock=self.lock)
 
     def forget(self) -> str:
         """Let HEAD name nothing; the run's folder stays. Returns its name."""

@@ -1,5 +1,6 @@
 """The loop. It holds no state of its own: whatever it needs to know is in the journal."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,8 +21,9 @@ from bisectperf.errors import (
     ProofFailed,
 )
 from bisectperf.journal import Journal
-from bisectperf.model import FirstBad, LaunchId, Line, Sha
+from bisectperf.model import FirstBad, HostName, LaunchId, Line, Sha
 from bisectperf.search import Done, Measure, Stop, Wait, next_step, untestable_now
+from bisectperf.search.budget import stop as out_of_budget
 from bisectperf.state import State, apply, fold
 
 _KINDS: dict[type[Exception], Literal["unfit", "flaky", "proof"]] = {
@@ -31,6 +33,9 @@ _KINDS: dict[type[Exception], Literal["unfit", "flaky", "proof"]] = {
     ProofFailed: "proof",
 }
 BACKOFF = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+"""Seconds between attempts; the last one repeats."""
+UNFIT_LIMIT = 12
+"""Launches in a row that were void for the host's sake before its owner is asked: eight minutes of waiting."""
 
 
 class Bench(Protocol):
@@ -134,7 +139,21 @@ class Loop:
         if isinstance(step, Wait):
             self.pause(step.seconds)
             return False
-        self._launch(step[0])
+        return self._unfit() or self._launch(step[0])
+
+    def _unfit(self) -> bool:
+        """Wait where the last launches were void for the host's sake; return whether there were too many of them."""
+        ended = [
+            x for x in self.state.launches.values() if x.status != "planned" and x.planned >= self.state.attended
+        ]
+        void = list(itertools.takewhile(lambda x: x.void_kind in ("unfit", "host"), reversed(ended)))
+        if not void or self.state.in_flight():
+            return False
+        if len(void) >= UNFIT_LIMIT:
+            reason = f"the last {len(void)} launches were void: {void[0].void}"
+            self.append(ev.Stopped(at=self.clock(), why="needs-you", reason=reason, detail=void[0].detail))
+            return True
+        self._wait(void[0].host, len(void) - 1, void[0].void)
         return False
 
     def _descend(self, done: Done) -> bool:
@@ -153,7 +172,8 @@ class Loop:
         self.append(ev.LineDrawn(at=self.clock(), line=line))
         return True
 
-    def _launch(self, step: Measure) -> None:
+    def _launch(self, step: Measure) -> bool:
+        """See one launch to its outcome; return whether the time was over before its host answered."""
         if step.launch not in self.state.launches:
             self.append(
                 ev.LaunchPlanned(
@@ -167,25 +187,38 @@ class Loop:
                     fresh=step.fresh,
                 )
             )
-        for attempt in range(1_000_000):
-            try:
-                self._measure(step)
-            except HostUnavailable as error:
-                self._back_off(step, error, attempt)
-            except (HostUnfit, HostMoved, LaunchFlaky, CommitUntestable, ProofFailed) as error:
-                self._end_launch(step, error)
-                return
-            else:
-                return
+        attempt = 0
+        while (away := self._measure(step)) is not None:
+            if not self._back_off(step, away, attempt):
+                return True
+            attempt += 1
+        return False
 
-    def _measure(self, step: Measure) -> None:
-        for event in self.bench.measure(step, self.state):
-            self.append(event)
+    def _measure(self, step: Measure) -> HostUnavailable | None:
+        """Append the facts of a launch up to its outcome; return what kept the host from answering, if it did not."""
+        try:
+            for event in self.bench.measure(step, self.state):
+                self.append(event)
+        except HostUnavailable as error:
+            return error
+        except (HostUnfit, HostMoved, LaunchFlaky, CommitUntestable, ProofFailed) as error:
+            self._end_launch(step, error)
+        return None
 
-    def _back_off(self, step: Measure, error: HostUnavailable, attempt: int) -> None:
-        """Wait for the host; the launch stays planned, so that whatever ran meanwhile is adopted."""
+    def _back_off(self, step: Measure, error: HostUnavailable, attempt: int) -> bool:
+        """Wait for the host, unless the time is over before; the launch stays planned, to be adopted if it ran."""
         seconds = BACKOFF[min(attempt, len(BACKOFF) - 1)]
-        self.append(ev.Waited(at=self.clock(), host=step.host, seconds=seconds, reason=error.message))
+        until = self.state.limits.until
+        if until is not None and self.clock() + seconds > until:
+            over = out_of_budget(self.state, f"the host was away until the time was over: {error.message}")
+            self.append(ev.Stopped(at=self.clock(), **msgspec.structs.asdict(over)))
+            return False
+        self._wait(step.host, attempt, error.message)
+        return True
+
+    def _wait(self, host: HostName, attempt: int, reason: str) -> None:
+        seconds = BACKOFF[min(attempt, len(BACKOFF) - 1)]
+        self.append(ev.Waited(at=self.clock(), host=host, seconds=seconds, reason=reason))
         self.pause(seconds)
 
     def _end_launch(self, step: Measure, error: Exception) -> None:

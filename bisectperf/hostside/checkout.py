@@ -87,7 +87,9 @@ def checkout(mirror, worktree, commit, keep=(), submodules=False, repair=False):
     if submodules:
         git(mirror, "submodule", "--quiet", "sync", "--recursive", cwd=worktree)
         git(mirror, "submodule", "--quiet", "update", "--init", "--recursive", "--force", cwd=worktree)
-    with tempfile.TemporaryDirectory(prefix="bisectperf-checkout-") as scratch:
+    with open(worktree + ".used", "w"):
+        os.utime(worktree + ".used")
+    with tempfile.TemporaryDirectory(prefix="bisectperf-checkout-", dir=os.path.dirname(worktree)) as scratch:
         wanted = Objects(mirror, scratch, commit).listing(commit + "^{tree}")
     removed = extras(worktree, wanted, keep, submodules)
     for path in removed:

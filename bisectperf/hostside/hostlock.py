@@ -37,9 +37,14 @@ def main(argv):
     os.makedirs(folder, mode=0o700, exist_ok=True)
     require_private(os.path.dirname(folder))
     require_private(folder)
-    guard = os.open(os.path.join(folder, ".guard"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(guard, fcntl.LOCK_EX)  # for as long as this process lives: one look and one write
+    guard(folder)
     print(json.dumps(take(folder, token, json.load(sys.stdin.buffer)) if verb == "take" else drop(folder, token)))
+
+
+def guard(folder):
+    """Let no other process look at the locks or change them as long as this one lives."""
+    fd = os.open(os.path.join(folder, ".guard"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
 
 
 def take(folder, token, asked):

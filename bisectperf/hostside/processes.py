@@ -115,6 +115,19 @@ def members(job, root):
     return (below | marked) - {root, os.getpid(), os.getppid()}
 
 
+def marked_under(root):
+    """Return the pids of processes that belong to any job whose folder lies in `root`."""
+    found, mark = [], ("%s=%s/" % (MARK, root.rstrip("/"))).encode()
+    for name in os.listdir("/proc"):
+        try:
+            with open("/proc/%s/environ" % name, "rb") as file:
+                if name.isdigit() and any(word.startswith(mark) for word in file.read().split(b"\0")):
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
 def end_tree(main_pid, job, grace):
     """TERM, grace, KILL for everything that belongs to the job; return the main process's status.
 

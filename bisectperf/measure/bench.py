@@ -95,6 +95,8 @@ class HostBench:
         commit = self._bring(step)
         key = self._key(step, state)
         places = self._places(key)
+        if key not in state.builds():
+            self.site.make_room(state, self.loaded.recipe.host.cache_gb, self.run)
         self.progress("checkout", step.sha[:9])
         self._checkout(places, commit, repair=_unproved(step, state))
         checkout = time.monotonic() - begun

@@ -6,6 +6,8 @@
 <work_dir>/wt/<build>/        one worktree per build
 <work_dir>/builds/<build>/    what the build left outside the worktree, and `done.json` when it ended well
 <work_dir>/jobs/<id>/         one folder a job
+<work_dir>/locks/<token>.json whose turn it is
+<work_dir>/.bisectperf        says that the folder is ours, to keep and to remove
 """
 
 import hashlib
@@ -17,6 +19,7 @@ from typing import Any
 from bisectperf.errors import HostUnfit, UserError
 from bisectperf.hosts.base import Host, Result
 from bisectperf.launchers.base import Launcher
+from bisectperf.state import State
 
 BARE = ("-E", "-S")
 """Our scripts need nothing that is installed: without site packages python starts several times faster."""
@@ -31,7 +34,21 @@ case "$1" in
     *) d="$1" ;;
 esac
 umask 077
-mkdir -p "$d" && cd "$d" && pwd -P
+mkdir -p "$d" && cd "$d" || exit 1
+[ -O . ] && [ -z "$(find . -prune \( -perm -020 -o -perm -002 \) -print)" ] || {
+    echo "$d belongs to another user or others may write there" >&2
+    exit 1
+}
+if [ ! -f .bisectperf ]; then
+    for f in * .[!.]*; do
+        case "$f" in
+            jobs | locks | wt | builds | pycache | mirror | recipes | cache | bin) ;;
+            *) [ ! -e "$f" ] || { echo "$d holds '$f', which is not ours" >&2; exit 1; } ;;
+        esac
+    done
+    : > .bisectperf
+fi
+pwd -P
 """
 
 
@@ -50,6 +67,22 @@ class Site:
         """Copy the recipe's files to the host, once; return their folder there."""
         self.tool("checkout.py", "mirror-init", {"mirror": self.mirror})
         return lay(self.host, self.root, "recipes", files, digest)
+
+    def make_room(self, state: State, gigabytes: float, run: str) -> None:
+        """Remove the builds used longest ago until the rest fits; those of the ends stay."""
+        ends = {line.positions[k].tree for line in state.lines for k in (0, -1)}
+        keep = sorted({x.build.key[:20] for x in state.launches.values() if x.build is not None and x.tree in ends})
+        words = {"root": self.root, "limit": gigabytes * 1e9, "keep": keep, "jobs": f"{run}-"}
+        self.tool("room.py", "trim", words)
+
+    def prune(self, state: State, run: str) -> None:
+        """Remove the folders of jobs whose outcome is known: what they said is in the journal."""
+        keep = [f"{run}-{launch.id}" for launch in state.in_flight()]
+        self.tool("room.py", "prune", {"root": self.root, "jobs": f"{run}-", "keep": keep})
+
+    def remove(self) -> dict[str, Any]:
+        """Remove everything that we ever put on the host; return what is left, as room.py says it."""
+        return self.tool("room.py", "remove", {"root": self.root})
 
     def tool(
         self, script: str, verb: str, words: dict[str, Any], *, stdin: bytes | Iterable[bytes] | None = None
@@ -125,6 +158,6 @@ def default_root(host: Host, work_dir: str) -> str:
     if done.rc != 0:
         raise UserError(
             f"the folder for our files cannot be made on {host.name}: {done.err.decode(errors='replace').strip()}",
-            hint="set [host] work_dir to a folder that this user may write",
+            hint="set [host] work_dir to an empty folder of this user",
         )
     return done.out.decode().rstrip("\n")

@@ -43,6 +43,8 @@ class Host(Section, frozen=True, kw_only=True):
     engine: Literal["docker", "podman"] = "docker"
     work_dir: str = ""
     """Folder for everything of ours; default `$XDG_CACHE_HOME/bisectperf` on the host."""
+    cache_gb: Annotated[float, Meta(gt=0)] = 100.0
+    """Builds take at most so many gigabytes there; those used longest ago go first, those of the ends never."""
     prologue: str = ""
     """Shell lines run before every build and launch (`source activate`, modules)."""
 

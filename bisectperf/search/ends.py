@@ -6,6 +6,7 @@ import numpy as np
 
 from bisectperf.model import AnyVerdict, Effect, Faster, Inconclusive, NotReproduced
 from bisectperf.search.inside import search
+from bisectperf.search.recurring import recurring
 from bisectperf.search.steps import Done, Step, launch_of
 from bisectperf.search.view import View
 from bisectperf.stats.effect import pooled
@@ -20,6 +21,9 @@ CLEAR = 0.05
 def stretch(view: View) -> Step:
     """Return the next step for one stretch of the line: its ends first, then what lies between them."""
     state, last = view.state, len(view) - 1
+    shared = recurring(view)
+    if shared is not None:
+        return shared
     for k in (0, last):
         if not view.testable[k]:
             return _cannot(view, k)

@@ -14,13 +14,14 @@ def untestable_now(state: State) -> list[tuple[TreeId, Sha, str]]:
     Only failures of the launch itself and of its guards count; a lost host, a busy GPU or a failed proof never do.
     """
     found = []
+    counted = {x.tree for x in state.measured()}
     for position in state.line.positions:
         tree = position.tree
         if tree is None or tree in state.untestable:
             continue
-        runs = [x for x in state.launches.values() if x.tree == tree]
+        runs = [x for x in state.launches.values() if x.tree == tree and x.planned >= state.attended]
         failed = [x for x in runs if x.void_kind in ("flaky", "guard")]
-        if any(x.status == "measured" for x in runs) or not failed:
+        if tree in counted or not failed:
             continue
         same = len({x.void for x in failed}) == 1
         if len(failed) >= (SAME_LIMIT if same else LIMIT):

@@ -203,7 +203,7 @@ class Night:
             journal.append(ev.Started(at=self.now, plan=self.plan(), version="test"))
             journal.append(ev.LineDrawn(at=self.now, line=self.line()))
 
-    def drive(self, folder, launcher=None):
+    def drive(self, folder, launcher=None, seconds=0):
         recipe = msgspec.convert(tomllib.loads(RECIPE), Recipe)
         loaded = Loaded(recipe=recipe, folder=folder, path=folder / "recipe.toml", files={}, digest="d")
         source = Source(
@@ -217,8 +217,10 @@ class Night:
         bench.inner_line = lambda _merge, _parent: None
         with Journal(folder) as journal:
             # A clock that follows from the state: wherever the journal was cut, a launch has the same time.
-            loop = Loop(journal, bench, Silent(), pause=lambda _seconds: None)
-            loop.clock = lambda: self.now + 60.0 * len(loop.state.launches)
+            loop = Loop(journal, bench, Silent())
+            waits = []
+            loop.pause = waits.append
+            loop.clock = lambda: self.now + 60.0 * len(loop.state.launches) + seconds * len(waits)
             return loop.run()
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bisectperf.hosts.ssh import SshHost
+
 BENCH = """
 import hashlib, math, os, pathlib, time
 name = os.path.basename(os.environ["BISECTPERF_JOB"])
@@ -112,14 +114,6 @@ class World:
     def start(self, *argv):
         return self.run("start", *argv, "--recipe", str(self.recipe_folder), "--json")
 
-    def follow(self, process, word, times=1):
-        """Read a run's dated lines until `word` was seen `times` times; return that line."""
-        for line in process.stderr:
-            times -= word in line
-            if times == 0:
-                return line
-        return pytest.fail(f"the run ended before {word!r}")
-
     def verdict(self, done):
         assert done.stdout, done.stderr
         return json.loads(done.stdout)["verdict"]
@@ -161,3 +155,20 @@ def slower(history):
 
 def commit_speed(history, speed, subject, extra=""):
     return history.commit(subject, {"engine.py": f"# {subject}\n" + ENGINE.format(speed=speed) + extra})
+
+
+@pytest.fixture
+def remote(world, sshd):
+    """Point the recipe at the server; return the folder on the other side."""
+    host = SshHost(sshd.alias, str(sshd.config))
+    room = host.raw(["mktemp", "-d"]).out.decode().strip()
+    host.raw(["mkdir", f"{room}/counts"])
+    host.close()
+    world.counts = Path(room, "counts")
+    world.write_recipe(
+        work=f"{room}/work",
+        counts=f"{room}/counts",
+        pause="0.4",
+        host=f'ssh = "{sshd.alias}"\nssh_config = "{sshd.config}"',
+    )
+    return room

@@ -4,28 +4,8 @@ import json
 import os
 import signal
 import subprocess
-from pathlib import Path
-
-import pytest
 
 from bisectperf.hosts.ssh import SshHost
-
-
-@pytest.fixture
-def remote(world, sshd):
-    """Point the recipe at the server; return the folder on the other side."""
-    host = SshHost(sshd.alias, str(sshd.config))
-    room = host.raw(["mktemp", "-d"]).out.decode().strip()
-    host.raw(["mkdir", f"{room}/counts"])
-    host.close()
-    world.counts = Path(room, "counts")
-    world.write_recipe(
-        work=f"{room}/work",
-        counts=f"{room}/counts",
-        pause="0.4",
-        host=f'ssh = "{sshd.alias}"\nssh_config = "{sshd.config}"',
-    )
-    return room
 
 
 def test_a_cut_connection_and_a_killed_controller_lose_nothing(world, slower, sshd, remote, follow):

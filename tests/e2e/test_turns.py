@@ -5,11 +5,11 @@ import shutil
 import signal
 
 
-def test_one_repository(world, slower):
+def test_one_repository(world, slower, follow):
     world.write_recipe()
     world.hold()
     with world.background("start", slower[0], slower[-1], "--recipe", str(world.recipe_folder)) as first:
-        world.follow(first, "running")
+        follow(first, "running")
         second = world.run("compare", slower[0], slower[-1], "--recipe", str(world.recipe_folder))
         assert second.returncode == 11
         assert re.search(rf"process {first.pid} of \S+@\S+ since 2\d\d\d-", second.stderr)
@@ -18,14 +18,14 @@ def test_one_repository(world, slower):
         assert first.wait(120) == 0
 
 
-def test_one_host(world, slower, tmp_path):
+def test_one_host(world, slower, tmp_path, follow):
     world.write_recipe()
     other = tmp_path / "other"
     shutil.copytree(world.history.folder, other)
     argv = ["start", slower[0], slower[-1], "--recipe", str(world.recipe_folder), "--repo", str(other)]
     world.hold()
     with world.background("start", slower[0], slower[-1], "--recipe", str(world.recipe_folder)) as first:
-        world.follow(first, "running")
+        follow(first, "running")
         second = world.run(*argv)
         assert second.returncode == 11
         assert f"process {first.pid} of " in second.stderr
@@ -40,3 +40,15 @@ def test_one_host(world, slower, tmp_path):
     assert world.verdict(done)["sha"] == slower[7]
     done = world.run("run", "--repo", str(other), "--json")
     assert world.verdict(done)["sha"] == slower[7]
+
+
+def test_after_a_reset_nothing_of_ours_is_on_the_host(world, slower):
+    world.write_recipe()
+    assert world.start(slower[0], slower[-1], "--max-launches", "3").returncode == 8
+    assert (world.folder / "host" / "wt").is_dir()
+    done = world.run("reset", "--host")
+    assert (done.returncode, "is gone" in done.stdout) == (0, True), done.stderr
+    assert not (world.folder / "host").exists()
+    done = world.run("run", "--json")
+    assert world.verdict(done)["sha"] == slower[7]
+    assert world.run("reset", "--host").returncode == 0
