@@ -1,6 +1,7 @@
 """The command line: parse, wire, exit codes. Commands load when they are called, so that --help is quick."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ import click
 
 from bisectperf import __version__
 from bisectperf.errors import BisectperfError, ExitCode, Interrupted
+from bisectperf.masking import Masking, secrets_of
 
 COMMANDS = {
     "start": ("bisect", "Find the commit between GOOD and BAD that made it slower."),
@@ -90,8 +92,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def complain(error: BisectperfError) -> None:
     """Say in one sentence what is wrong, and what to do."""
-    click.echo(f"bisectperf: {error.message}", err=True)
-    for line in error.detail.splitlines()[-12:]:
+    masking = Masking(secrets_of(os.environ))
+    click.echo(f"bisectperf: {masking.text(error.message)}", err=True)
+    for line in masking.text(error.detail).splitlines()[-12:]:
         click.echo(f"  | {line}", err=True)
     if error.hint:
         click.echo(f"hint: {error.hint}", err=True)

@@ -20,10 +20,9 @@ from bisectperf.cli.common import (
     with_limits,
     with_recipe,
 )
-from bisectperf.cli.page import Page
+from bisectperf.cli.driven import driven
 from bisectperf.driver.begin import begin_bisection, mark, resume
 from bisectperf.driver.detach import told
-from bisectperf.driver.drive import go
 from bisectperf.driver.home import journal_of
 from bisectperf.driver.limits import limits_of
 from bisectperf.driver.setup import home_of, open_setup
@@ -70,7 +69,7 @@ def start(
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         folder = begin_bisection(setup, good, bad, confidence=confidence, seed=seed, teller=watcher)
         if not detach:
-            state = go(setup, folder, Page(watcher, folder), limits)
+            state = driven(setup, folder, watcher, limits)
     if detach:
         return detached(folder, setup.asked.repo, limits)
     return finish(state, folder, as_json=as_json)
@@ -112,7 +111,7 @@ def run(
         if given is not None:
             limits = msgspec.json.decode(given, type=Limits)
         if not detach:
-            state = go(setup, folder, Page(watcher, folder), limits, lambda: told(ready_fd))
+            state = driven(setup, folder, watcher, limits, lambda: told(ready_fd))
     if detach:
         return detached(folder, setup.asked.repo, limits)
     return finish(state, folder, as_json=as_json)
@@ -154,7 +153,8 @@ def reset(repo: str | None, recipe: str | None, *, host_too: bool) -> int:
 
         click.echo(clear_host(home, recipe))
         return ExitCode.FOUND
-    name = home.forget()
+    with home.open(home.run()):  # never below the feet of whoever drives it
+        name = home.forget()
     click.echo(
         f"the bisection {name} is ended; its journal stays: {Path(home.folder, 'runs', name, 'journal.jsonl')}"
     )

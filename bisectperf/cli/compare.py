@@ -3,9 +3,8 @@
 import click
 
 from bisectperf.cli.common import JSON, PLAIN, finish, settings_of, watching, with_recipe
-from bisectperf.cli.page import Page
+from bisectperf.cli.driven import driven
 from bisectperf.driver.begin import begin_comparison, parent_of
-from bisectperf.driver.drive import go
 from bisectperf.driver.setup import open_setup
 
 
@@ -39,7 +38,7 @@ def compare(
     with watching(plain=plain or as_json) as watcher:
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         folder = begin_comparison(setup, a, b, max_launches=max_launches, seed=seed, teller=watcher)
-        state = go(setup, folder, Page(watcher, folder))
+        state = driven(setup, folder, watcher)
     return finish(state, folder, as_json=as_json)
 
 
@@ -69,5 +68,5 @@ def reproduce(
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
         parent = parent_of(setup, commit)
         folder = begin_comparison(setup, parent, commit, max_launches=max_launches, seed=seed, teller=watcher)
-        state = go(setup, folder, Page(watcher, folder))
+        state = driven(setup, folder, watcher)
     return finish(state, folder, as_json=as_json)

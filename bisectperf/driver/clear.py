@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bisectperf.driver.drive import site_of
+from bisectperf.driver.drive import site_of, turn
 from bisectperf.driver.home import Home, asked_of
 from bisectperf.errors import HostUnfit, NoBisection
 from bisectperf.hosts import open_host
@@ -25,13 +25,14 @@ def recipe_of(home: Home) -> Loaded:
 def clear_host(home: Home, recipe: str | None) -> str:
     """Remove everything that we ever put on the recipe's host, look again, and return what was removed from where.
 
-    Raises `UserError` while a run has its turn there, `HostUnfit` where something is left.
+    Raises `Locked` while a run has its turn there, `HostUnfit` where something is left.
     """
     loaded = load(locate(recipe)) if recipe else recipe_of(home)
     host = open_host(loaded.recipe.host)
     try:
         site = site_of(loaded, "", host)
-        left = site.remove()
+        with turn(site, "clearing the host", "clearing", jobs="clearing-"):
+            left = site.remove("clearing")
         there = host.raw(["test", "-e", site.root]).rc == 0
     finally:
         host.close()

@@ -2,8 +2,9 @@
 
 import hashlib
 import itertools
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
@@ -19,12 +20,14 @@ from bisectperf.identity import here, who
 from bisectperf.journal import Journal
 from bisectperf.launchers.detached import Detached
 from bisectperf.launchers.hostlock import HostLock
+from bisectperf.masking import Masking, secrets_of
 from bisectperf.measure.bench import HostBench, Progress, Source
 from bisectperf.measure.site import Site, default_root, interpreter, lay_tools
 from bisectperf.measure.spec import gpus
 from bisectperf.model import Limits, Line, Plan, Sha
 from bisectperf.patches import inner_line
 from bisectperf.recipe.load import Loaded
+from bisectperf.recipe.schema import Recipe
 from bisectperf.search import Measure
 from bisectperf.state import State, apply, fold
 
@@ -47,10 +50,15 @@ def go(
             host = open_host(setup.loaded.recipe.host)
             held.callback(host.close)
             site = _patiently(lambda: site_of(setup.loaded, setup.asked.repo, host), journal, teller)
-            lock = _patiently(lambda: held.enter_context(_turn(setup, site, folder)), journal, teller)
+            lock = _patiently(lambda: held.enter_context(_turn_of(setup, site, folder)), journal, teller)
             _patiently(lambda: site.prune(state, run_id(folder)), journal, teller)
-            bench = RangeBench(setup, state.asked, site, lock, run=run_id(folder), progress=teller.progress)
-            loop = Loop(journal, bench, teller)
+            masking = _masking(setup.loaded.recipe)
+
+            def progress(phase: str, text: str) -> None:
+                teller.progress(phase, masking.text(text))
+
+            bench = RangeBench(setup, state.asked, site, lock, run=run_id(folder), progress=progress)
+            loop = Loop(journal, bench, teller, masking=masking)
             if len(journal.events) > 1 + len(state.lines):
                 loop.append(ev.Resumed(at=time.time(), version=__version__))
             if limits is not None:
@@ -109,6 +117,13 @@ class RangeBench(HostBench):
         )
 
 
+def _masking(recipe: Recipe) -> Masking:
+    """Return what keeps secrets out of the journal: those of our environment, and those that the recipe sets."""
+    written = {**recipe.build.env, **recipe.bench.env, **(recipe.launch.env if recipe.launch else {})}
+    names = [*recipe.env_from, *recipe.secrets]
+    return Masking(secrets_of(written, names) | secrets_of(os.environ, names))
+
+
 def run_id(folder: Path) -> str:
     """Return what the names of a run's jobs begin with."""
     return hashlib.sha256(folder.name.encode()).hexdigest()[:8]
@@ -123,15 +138,15 @@ def site_of(loaded: Loaded, repo: str, host: Host) -> Site:
     return Site(host, root, tools, Detached(host, root, tools, python), python=python, name=name)
 
 
-def _turn(setup: Setup, site: Site, folder: Path) -> HostLock:
+def _turn_of(setup: Setup, site: Site, folder: Path) -> HostLock:
     token = hashlib.sha256(f"{setup.asked.repo}\0{folder.name}".encode()).hexdigest()[:16]
+    name = f"{folder.name} ({setup.loaded.recipe.name})"
+    return turn(site, name, token, jobs=f"{run_id(folder)}-", uses=gpus(setup.loaded))
+
+
+def turn(site: Site, name: str, token: str, *, jobs: str, uses: Sequence[str] = ()) -> HostLock:
+    """Return the lock on the host (or on the GPUs in `uses`) for what others are told as `name`."""
+    owner = f"{name}, process {here().pid} of {who()}"
     return HostLock(
-        site.host,
-        site.root,
-        site.tools,
-        owner=f"{folder.name} ({setup.loaded.recipe.name}), process {here().pid} of {who()}",
-        token=token,
-        jobs=f"{run_id(folder)}-",
-        uses=gpus(setup.loaded),
-        python=site.python,
+        site.host, site.root, site.tools, owner=owner, token=token, jobs=jobs, uses=uses, python=site.python
     )

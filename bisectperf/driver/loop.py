@@ -21,6 +21,7 @@ from bisectperf.errors import (
     ProofFailed,
 )
 from bisectperf.journal import Journal
+from bisectperf.masking import Masking
 from bisectperf.model import FirstBad, HostName, LaunchId, Line, Sha
 from bisectperf.search import Done, Measure, Stop, Wait, next_step, untestable_now
 from bisectperf.search.budget import stop as out_of_budget
@@ -71,12 +72,14 @@ class Loop:
         bench: Bench,
         watcher: Watcher,
         *,
+        masking: Masking | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], None] | None = None,
     ) -> None:
         self.journal = journal
         self.bench = bench
         self.watcher = watcher
+        self.masking = masking or Masking({})
         self.clock = clock
         self.control = Control()
         self.pause = pause or self.control.pause
@@ -85,6 +88,7 @@ class Loop:
     def append(self, event: ev.AnyEvent) -> None:
         """Make one fact durable, then let everyone see it."""
         # A signal's exception between the write and its bookkeeping would leave half a line behind.
+        event = self.masking.struct(event)
         undisturbed(lambda: self.journal.append(event))
         self.state = apply(self.state, event)
         self.watcher.event(event, self.state)
@@ -105,9 +109,6 @@ class Loop:
             except BisectperfError as error:
                 with suppress(BisectperfError):  # where the journal itself cannot be written
                     self._stopped("proof" if isinstance(error, ProofFailed) else "needs-you", error.message)
-                raise
-            except HostMoved as error:
-                self.append(ev.Stopped(at=self.clock(), why="needs-you", reason=error.message))
                 raise
         return self.state
 

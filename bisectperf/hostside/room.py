@@ -4,17 +4,20 @@ Verbs (a JSON document on standard input; all of them answer one):
 
     prune   {"root", "jobs", "keep"}           remove what jobs of that prefix left, but for those named in `keep`
     trim    {"root", "limit", "keep", "jobs"}  remove the builds used longest ago until the rest fits `limit` bytes
-    remove  {"root"}                           end every job of ours, remove all that we ever put there
+    remove  {"root", "token"}                  end every job of ours, remove all that we ever put there
 
 `trim` never removes the builds in `keep`, nor one that was used since another holder took its turn on this host.
 `remove` leaves what is not ours, and says what is left: {"left": [...], "processes": [...]}. Nothing outside of
-`root` is touched, and no link is followed. Exit status 64: refused. Any python3 >= 3.8, standard library only.
+`root` is touched but scratch folders of proofs that were killed, and no link is followed. Exit status 64: refused.
+Any python3 >= 3.8, standard library only.
 """
 
+import glob
 import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 
 from files import Refused, require_private
@@ -57,11 +60,7 @@ def prune(root, jobs, keep):
 
 def trim(root, limit, keep, jobs):
     """Remove the builds used longest ago, until what is left takes no more than `limit` bytes."""
-    since = time.time()
-    for _path, known in (
-        holders(os.path.join(root, "locks"), "") if os.path.isdir(os.path.join(root, "locks")) else ()
-    ):
-        since = since if known["jobs"] == jobs else min(since, known["since"])
+    since = min([time.time()] + [known["since"] for known in turns(root) if known["jobs"] != jobs])
     builds = {key: (used(root, key), size(root, key)) for key in keys(root)}
     taken = sum(bytes_ for _at, bytes_ in builds.values())
     removed = []
@@ -78,10 +77,11 @@ def trim(root, limit, keep, jobs):
     return {"removed": removed, "bytes": taken}
 
 
-def remove(root):
+def remove(root, token):
     """End our jobs, remove our folders, then say what is left."""
     for known in turns(root):
-        raise Refused("it is the turn of %s on this host; say `bisectperf stop` there first" % known["owner"])
+        if known["token"] != token:
+            raise Refused("it is the turn of %s on this host; say `bisectperf stop` there first" % known["owner"])
     for name in names(root, "jobs"):
         kill(os.path.join(root, "jobs", name))
     for name in OURS:
@@ -90,6 +90,9 @@ def remove(root):
             os.unlink(path)
         elif os.path.isdir(path):
             make_removable(path)
+            shutil.rmtree(path, ignore_errors=True)
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), "bisectperf-proof-*")):
+        if os.lstat(path).st_uid == os.getuid() and aged(path):
             shutil.rmtree(path, ignore_errors=True)
     left = sorted(set(os.listdir(root)) - {MARKER})
     if not left:

@@ -80,9 +80,9 @@ class Site:
         keep = [f"{run}-{launch.id}" for launch in state.in_flight()]
         self.tool("room.py", "prune", {"root": self.root, "jobs": f"{run}-", "keep": keep})
 
-    def remove(self) -> dict[str, Any]:
-        """Remove everything that we ever put on the host; return what is left, as room.py says it."""
-        return self.tool("room.py", "remove", {"root": self.root})
+    def remove(self, token: str) -> dict[str, Any]:
+        """Remove everything that we ever put on the host, its lock held as `token`; return what is left there."""
+        return self.tool("room.py", "remove", {"root": self.root, "token": token})
 
     def tool(
         self, script: str, verb: str, words: dict[str, Any], *, stdin: bytes | Iterable[bytes] | None = None

@@ -110,9 +110,9 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 def _lay_over(raw: dict[str, Any], local: dict[str, Any], path: Path) -> None:
     for table, values in local.items():
-        if table not in ("params", "host", "repo") or not isinstance(values, dict):
+        if table not in ("params", "host", "repo", "notify") or not isinstance(values, dict):
             raise UserError(
-                f"{path}: only [params], [host] and [repo] may be set there, not '{table}'",
+                f"{path}: only [params], [host], [repo] and [notify] may be set there, not '{table}'",
                 hint="put anything else into the recipe itself: it changes what is measured",
             )
         raw.setdefault(table, {}).update(values)
@@ -200,9 +200,8 @@ def _patch_files(recipe: Recipe, path: Path) -> dict[str, bytes]:
 def _digest(recipe: Recipe, files: Mapping[str, bytes]) -> str:
     """Return the digest of everything that decides what is measured; the host, its gate and the port do not."""
     params = {k: v for k, v in recipe.params.items() if k != "port"}
-    core = msgspec.structs.replace(
-        recipe, host=type(recipe.host)(), repo=type(recipe.repo)(), gate=type(recipe.gate)(), params=params
-    )
+    blank = {name: type(getattr(recipe, name))() for name in ("host", "repo", "gate", "notify", "secrets")}
+    core = msgspec.structs.replace(recipe, params=params, **blank)
     seen = hashlib.sha256(msgspec.json.encode(core, order="sorted"))
     for name in sorted(files):
         seen.update(f"{name}\0{hashlib.sha256(files[name]).hexdigest()}\0".encode())

@@ -203,6 +203,16 @@ class Gate(Section, frozen=True, kw_only=True):
     """Seconds by which the host's clock may move against its steady one during a launch."""
 
 
+class Notify(Section, frozen=True, kw_only=True):
+    """How to tell the owner that a run has its verdict, has stopped, or needs them."""
+
+    urls_from: tuple[str, ...] = ()
+    """Variables of the environment that hold apprise addresses; the addresses themselves are written nowhere."""
+    command: tuple[str, ...] = ()
+    """A command here that gets two more words: a title and a text (which is on its standard input too)."""
+    on: tuple[Literal["verdict", "stop", "needs-you"], ...] = ("verdict", "stop", "needs-you")
+
+
 class Recipe(Section, frozen=True, kw_only=True):
     """All of `recipe.toml`."""
 
@@ -213,6 +223,9 @@ class Recipe(Section, frozen=True, kw_only=True):
     params: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
     env_from: tuple[str, ...] = ()
     """Variables passed through from the controller's environment, never stored."""
+    secrets: tuple[str, ...] = ()
+    """More variables whose values are masked wherever they turn up; names such as `..._TOKEN` are known."""
+    notify: Notify = msgspec.field(default_factory=Notify)
     patches: tuple[Patch, ...] = msgspec.field(name="patch", default=())
     environment: Environment = msgspec.field(default_factory=Environment)
     build: BuildSteps = msgspec.field(default_factory=BuildSteps)

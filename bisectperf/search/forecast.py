@@ -10,7 +10,7 @@ from bisectperf.stats.forecast import Known, Prices, seconds_left
 
 CLEAR = 0.05
 """P(no change) above which the ends themselves are measured on."""
-WORTH = 1.6
+WORTH = 1.5
 """By how much the noise of a launch counts more than its spread: levels and outliers are not known either."""
 
 

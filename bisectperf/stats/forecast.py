@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+UNSURE = 0.4
+"""Standard deviation of the log of a launch's noise: a few launches tell its size no better."""
 _NIGHTS = 200
 _CELLS = 60_000
 """Nights times positions: long lines get fewer nights, so that an answer takes a tenth of a second."""
@@ -54,6 +56,7 @@ def seconds_left(
     nights = int(np.clip(_CELLS // places, 40, _NIGHTS))
     truth = rng.choice(places, nights, p=known.chance / known.chance.sum())
     effect = np.maximum(rng.normal(*known.effect, nights), known.effect[0] / 4)
+    noise = known.noise * np.exp(rng.normal(0, UNSURE, nights))
     log = np.tile(np.log(np.maximum(known.chance, 1e-12)), (nights, 1))
     built = np.tile(known.built, (nights, 1))
     spent, at = np.zeros(nights), np.full(nights, -1)
@@ -69,8 +72,8 @@ def seconds_left(
         spent[active] += _price(prices, built[active, probe], at[active] == probe)
         built[active, probe], at[active] = True, probe
         bad = truth[active] <= probe
-        seen = effect[active] * bad + rng.normal(0, known.noise, active.size)
-        gain = (seen**2 - (seen - effect[active]) ** 2) / (2 * known.noise**2)
+        seen = effect[active] * bad + rng.normal(0, 1, active.size) * noise[active]
+        gain = (seen**2 - (seen - effect[active]) ** 2) / (2 * noise[active] ** 2)
         log[active] += np.where(np.arange(places) <= probe[:, None], gain[:, None], 0.0)
     spent += _confirmation(prices, built, log.argmax(axis=1), confirmation, fresh)
     return np.sort(spent)

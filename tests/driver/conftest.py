@@ -117,6 +117,9 @@ class ScriptedSite:
         self.mirror = "/site/mirror"
         self.tools = "/site/bin"
 
+    def make_room(self, state, gigabytes, run):
+        pass
+
     def prepare(self, files, digest):
         return "/site/recipes"
 

@@ -15,7 +15,8 @@ from bisectperf.launchers.base import Job
 from bisectperf.launchers.detached import Detached
 from bisectperf.measure.site import default_root, lay_tools
 
-DAY = 86400
+ME = "me"
+"""Who holds the lock while everything is removed."""
 
 
 class Folder:
@@ -102,19 +103,19 @@ def test_removing_all_ends_our_jobs_and_leaves_what_is_not_ours(ours, tmp_path):
     (ours.root / "builds" / "k0").chmod(0o500)
     (ours.root / "notes.txt").write_text("not ours")
     ours.launcher.start(Job(id="mine-1", argv=("sh", "-c", "setsid sleep 100 & sleep 100")))
-    answer, said = ours.ask("remove")
+    answer, said = ours.ask("remove", token=ME)
     assert answer == {"left": ["notes.txt"], "processes": []}, said
     assert [p.name for p in ours.root.iterdir() if p.name != ".bisectperf"] == ["notes.txt"]
     assert (outside / "precious").read_text() == "mine"
     (ours.root / "notes.txt").unlink()
-    assert Folder(ours.root).ask("remove")[0] == {"left": [], "processes": []}
+    assert Folder(ours.root).ask("remove", token=ME)[0] == {"left": [], "processes": []}
     assert not ours.root.exists()
 
 
 def test_while_somebody_has_their_turn_nothing_is_removed(ours):
     ours.build("k0", ago=5)
     ours.turn("other-", ago=100)
-    answer, said = ours.ask("remove")
+    answer, said = ours.ask("remove", token=ME)
     assert answer is None
     assert "it is the turn of run two of b@laptop" in said
     assert ours.builds() == ["k0"]
@@ -127,7 +128,7 @@ def test_a_folder_that_is_not_ours_is_never_removed_nor_used(tmp_path):
         Folder(tmp_path / "home")
     ours = Folder(tmp_path / "ours")
     ours.root = tmp_path / "home"
-    answer, said = ours.ask("remove")
+    answer, said = ours.ask("remove", token=ME)
     assert answer is None
     assert "not a folder of ours" in said
     assert (tmp_path / "home" / "thesis.tex").exists()
