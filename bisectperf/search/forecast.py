@@ -3,11 +3,12 @@
 import msgspec
 import numpy as np
 
-from bisectperf.search.inside import CONFIRMATIONS, RISKY_OFFSET
 from bisectperf.search.view import View
 from bisectperf.state import State
 from bisectperf.stats.forecast import Known, Prices, seconds_left
 
+CONFIRMATIONS = 3
+"""Launches that interleave parent and culprit after the search: each has mostly been launched once by then."""
 CLEAR = 0.05
 """P(no change) above which the ends themselves are measured on."""
 WORTH = 1.5
@@ -57,13 +58,11 @@ def forecast(state: State) -> Forecast | None:
         noise=WORTH * float(np.hypot(found.spread, offset)),
     )
     costs = view.costs
-    risky = offset > RISKY_OFFSET * known.effect[0]
     runs = seconds_left(
         known,
         Prices(costs.build, costs.switch, costs.launch),
         confidence=state.asked.confidence,
         confirmation=max(CONFIRMATIONS - sum(x.why == "confirm" for x in state.measured()), 0),
-        fresh=2 if risky else 0,
         seed=state.asked.seed + len(state.launches),
     )
     ends = 2 * costs.launch if found.none > CLEAR else 0.0

@@ -44,12 +44,10 @@ class Known:
     noise: float
 
 
-def seconds_left(
-    known: Known, prices: Prices, *, confidence: float, confirmation: int, fresh: int, seed: int
-) -> Array:
+def seconds_left(known: Known, prices: Prices, *, confidence: float, confirmation: int, seed: int) -> Array:
     """Return the seconds that each of many nights still took, sorted.
 
-    `confirmation` launches follow the search, `fresh` of them with a new build.
+    `confirmation` launches follow the search.
     """
     rng = np.random.default_rng(seed)
     places = known.chance.size
@@ -75,7 +73,7 @@ def seconds_left(
         seen = effect[active] * bad + rng.normal(0, 1, active.size) * noise[active]
         gain = (seen**2 - (seen - effect[active]) ** 2) / (2 * noise[active] ** 2)
         log[active] += np.where(np.arange(places) <= probe[:, None], gain[:, None], 0.0)
-    spent += _confirmation(prices, built, log.argmax(axis=1), confirmation, fresh)
+    spent += _confirmation(prices, built, log.argmax(axis=1), confirmation)
     return np.sort(spent)
 
 
@@ -90,11 +88,9 @@ def _price(prices: Prices, built: NDArray[np.bool_], here: NDArray[np.bool_]) ->
     return np.asarray(prices.launch + extra, dtype=float)
 
 
-def _confirmation(
-    prices: Prices, built: NDArray[np.bool_], found: NDArray[np.int64], launches: int, fresh: int
-) -> Array:
-    """Return the seconds of the confirmation: parent and culprit, a build for each that has none or is made anew."""
+def _confirmation(prices: Prices, built: NDArray[np.bool_], found: NDArray[np.int64], launches: int) -> Array:
+    """Return the seconds of the confirmation: parent and culprit, a build for each that has none."""
     nights = np.arange(found.size)
     missing = 2.0 - built[nights, found] - built[nights, np.maximum(found - 1, 0)]
-    builds = np.maximum(missing, fresh) if launches else np.zeros(found.size)
+    builds = missing if launches else np.zeros(found.size)
     return np.asarray(launches * (prices.launch + prices.switch) + builds * prices.build, dtype=float)

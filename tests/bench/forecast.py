@@ -57,7 +57,7 @@ def night(world, seed):
     outcome = placed.run()
     begun = placed.state
     head = [ev.Started(at=0.0, plan=begun.plan, version="simulated"), ev.LineDrawn(at=0.0, line=begun.lines[0])]
-    return [*head, *placed.events, ev.Decided(at=placed.now, verdict=outcome.verdict)]
+    return [*head, *placed.events, ev.Decided(at=placed.rig.now, verdict=outcome.verdict)]
 
 
 def show(name, rows):
