@@ -11,7 +11,7 @@ CONFIRMATIONS = 3
 """Launches that interleave parent and culprit after the search: each has mostly been launched once by then."""
 CLEAR = 0.05
 """P(no change) above which the ends themselves are measured on."""
-WORTH = 1.5
+WORTH = 1.2
 """By how much the noise of a launch counts more than its spread: levels and outliers are not known either."""
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-UNSURE = 0.4
+UNSURE = 0.3
 """Standard deviation of the log of a launch's noise: a few launches tell its size no better."""
 _NIGHTS = 200
 _CELLS = 60_000
