@@ -13,7 +13,7 @@ from bisectperf.cli.common import Watch
 from bisectperf.report.live import screen
 from bisectperf.report.text import event_line, status
 from bisectperf.report.words import clean
-from bisectperf.search.forecast import Forecast, forecast
+from bisectperf.search.eta import Eta, eta
 from bisectperf.state import State
 
 KEPT = 60
@@ -26,7 +26,7 @@ class LiveWatch(Watch):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.state: State | None = None
-        self.forecast: Forecast | None = None
+        self.eta: Eta | None = None
         self.doing = ""
         self.recent: deque[str] = deque(maxlen=KEPT)
         self.live = Live(console=self.console, get_renderable=self.drawn, refresh_per_second=1, screen=True)
@@ -37,7 +37,7 @@ class LiveWatch(Watch):
         self.doing = ""
         # Between two launches: while one runs, the processor is the measurement's.
         if isinstance(event, ev.Measured | ev.Voided | ev.FoundUntestable | ev.Resumed):
-            self.forecast = forecast(state)
+            self.eta = eta(state)
         self._remember(event_line(event, state), event.at)
         self.live.refresh()
 
@@ -59,7 +59,7 @@ class LiveWatch(Watch):
         if self.state is None or self.state.plan is None:
             return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in recent[-size.height :]))
         return screen(
-            self.state, time.time(), size.width, size.height, doing=self.doing, recent=recent, found=self.forecast
+            self.state, time.time(), size.width, size.height, doing=self.doing, recent=recent, found=self.eta
         )
 
     def __enter__(self) -> Self:

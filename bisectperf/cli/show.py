@@ -27,7 +27,7 @@ def status(repo: str | None, name: str | None, *, as_json: bool) -> int:
     Example: bisectperf status --json
     """
     from bisectperf.report import jsonout, text
-    from bisectperf.search.forecast import forecast
+    from bisectperf.search.eta import eta
 
     home = home_of(repo)
     state = fold(journal_of(home.run(name)))
@@ -40,7 +40,7 @@ def status(repo: str | None, name: str | None, *, as_json: bool) -> int:
             click.echo(f"driven by process {known.process.pid} of {known.who} since {since}")
         elif state.decided is None and state.stopped is None:
             click.echo("nobody drives it now: `bisectperf run` goes on with it")
-        click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns, found=forecast(state)))
+        click.echo(text.status(state, time.time(), width=shutil.get_terminal_size().columns, found=eta(state)))
     return ExitCode.FOUND
 
 

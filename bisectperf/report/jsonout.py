@@ -10,7 +10,7 @@ from bisectperf.report.environment import environment
 from bisectperf.report.verdict import verdict_sentence
 from bisectperf.report.view import Row, effect_of, elapsed, phase, posterior_of, rows, verdict_on
 from bisectperf.report.words import change, in_unit
-from bisectperf.search.forecast import forecast
+from bisectperf.search.eta import eta
 from bisectperf.state import Launch, State
 
 SCHEMA = 1
@@ -32,7 +32,7 @@ def to_json(state: State, now: float) -> dict[str, Any]:
         "no_change": _no_change(state),
         "stopped": None if state.stopped is None else _plain(state.stopped),
         "limits": _plain(state.limits),
-        "forecast": _forecast(state),
+        "eta": _eta(state),
         "lines": [_line(state, k) for k in range(len(state.lines))],
         "launches": [_launch(x, state) for x in state.launches.values()],
         "in_flight": [x.id for x in state.in_flight()],
@@ -107,9 +107,9 @@ def _effect(effect: Effect | None, metric: Metric) -> dict[str, float] | None:
     return {"percent": change(effect.value, metric), "low": low, "high": high, "level": effect.level}
 
 
-def _forecast(state: State) -> dict[str, float] | None:
+def _eta(state: State) -> dict[str, float] | None:
     """Return when a verdict is expected: seconds from `since`, in half and in 90 % of all cases."""
-    found = None if state.stopped is not None else forecast(state)
+    found = None if state.stopped is not None else eta(state)
     return (
         None if found is None else {"since": found.since, "median_seconds": found.median, "high_seconds": found.high}
     )

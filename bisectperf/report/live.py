@@ -14,7 +14,7 @@ from bisectperf.report.text import DOING, eta_text, level_text, progress, so_far
 from bisectperf.report.verdict import advice
 from bisectperf.report.view import Row, anchors, phase, rows
 from bisectperf.report.words import change, clean, count, cut, duration, in_unit, number, percent, probability, short
-from bisectperf.search.forecast import Forecast
+from bisectperf.search.eta import Eta
 from bisectperf.state import Launch, State
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -31,7 +31,7 @@ def screen(
     *,
     doing: str = "",
     recent: Sequence[str] = (),
-    found: Forecast | None = None,
+    found: Eta | None = None,
 ) -> RenderableType:
     """Return one screen of at most `height` lines of `width` columns.
 
@@ -60,7 +60,7 @@ def bar(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")).ljust(width)
 
 
-def _heading(state: State, now: float, width: int, found: Forecast | None) -> list[Text]:
+def _heading(state: State, now: float, width: int, found: Eta | None) -> list[Text]:
     metric = state.asked.metric
     return [
         Text(cut(title(state), width), style=f"bold {_STYLE[phase(state)]}"),

@@ -22,7 +22,7 @@ from bisectperf.report.words import (
     quantity,
     short,
 )
-from bisectperf.search.forecast import Forecast
+from bisectperf.search.eta import Eta
 from bisectperf.state import Launch, State
 
 DOING = {"planned": "checkout and build", "built": "about to start", "running": "server and benchmark"}
@@ -32,7 +32,7 @@ MOST = 3
 """Commits that are named where a run stopped early."""
 
 
-def status(state: State, now: float, width: int = 80, found: Forecast | None = None) -> str:
+def status(state: State, now: float, width: int = 80, found: Eta | None = None) -> str:
     """Return what is known on one screen: 24 lines at 80 columns, as long as the verdict takes no more than five.
 
     `found` says when a verdict is expected.
@@ -104,7 +104,7 @@ def remains(stopped: ev.Stopped) -> str:
     return text
 
 
-def eta_text(found: Forecast | None, state: State, now: float) -> str:
+def eta_text(found: Eta | None, state: State, now: float) -> str:
     """Return when a verdict is expected, or an empty text where that is not known yet."""
     if found is None or state.decided is not None or state.stopped is not None:
         return ""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bisectperf.search.forecast import forecast
+from bisectperf.search.eta import eta
 from bisectperf.search.steps import Measure, Stop
 from bisectperf.search.view import View
 from bisectperf.state import State
@@ -24,7 +24,7 @@ def within(state: State, now: float, step: tuple[Measure, ...]) -> tuple[Measure
         return step
     if now + _seconds(state, step[0]) > limits.until:
         return stop(state, "the time that was allowed is over: no other launch would end in it")
-    found = forecast(state)
+    found = eta(state)
     chance = 1.0 if found is None else found.chance(limits.until)
     if chance < UNLIKELY:
         return stop(state, f"a verdict in the time that was allowed has become unlikely ({100 * chance:.0f} %)")
@@ -33,7 +33,7 @@ def within(state: State, now: float, step: tuple[Measure, ...]) -> tuple[Measure
 
 def stop(state: State, reason: str) -> Stop:
     """Return a stop for the budget's sake that says what is left and what it will cost."""
-    found = forecast(state)
+    found = eta(state)
     if found is None:
         return Stop(why="budget", reason=reason)
     view = View(state)

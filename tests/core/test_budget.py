@@ -5,7 +5,7 @@ import pytest
 from bisectperf import events as ev
 from bisectperf.model import Limits
 from bisectperf.search import Done, Stop, next_step
-from bisectperf.search.forecast import forecast
+from bisectperf.search.eta import eta
 from bisectperf.simulate import Night, World
 
 WORLD = World(candidates=64, effect=0.05, spread=0.01, first_bad=20, build_seconds=600)
@@ -27,7 +27,7 @@ def night():
 
 
 def test_a_deadline_that_cannot_be_met_stops_at_once(night):
-    found = forecast(night.state)
+    found = eta(night.state)
     limit(night, until=found.since + 0.8 * found.seconds[0])
     step = next_step(night.state, night.rig.now)
     assert isinstance(step, Stop)
@@ -38,7 +38,7 @@ def test_a_deadline_that_cannot_be_met_stops_at_once(night):
 
 
 def test_a_deadline_that_may_be_met_does_not(night):
-    found = forecast(night.state)
+    found = eta(night.state)
     limit(night, until=found.since + found.median)
     assert isinstance(next_step(night.state, night.rig.now), tuple)
 
@@ -71,21 +71,21 @@ def test_the_confirmation_is_part_of_the_forecast(night):
             break
         night._launch(step[0])
     launch = WORLD.launch_seconds + WORLD.repetitions * WORLD.repetition_seconds
-    assert forecast(night.state).median >= 2 * launch
+    assert eta(night.state).median >= 2 * launch
     limit(night, until=night.rig.now + 1.5 * launch)
     assert isinstance(next_step(night.state, night.rig.now), Stop)
 
 
 def test_nothing_is_foreseen_before_both_ends_are_known():
-    assert forecast(until_launch(Night(WORLD, 1), 3).state) is None
+    assert eta(until_launch(Night(WORLD, 1), 3).state) is None
 
 
 def test_time_runs_from_the_launch_in_hand(night):
-    before = forecast(night.state)
+    before = eta(night.state)
     step = next_step(night.state, night.rig.now)[0]
     night._append(
         ev.LaunchPlanned(
             at=night.rig.now + 7, launch=step.launch, sha=step.sha, tree=step.tree, host=step.host, why=step.why
         )
     )
-    assert forecast(night.state).since == before.since + 7
+    assert eta(night.state).since == before.since + 7

@@ -1,7 +1,7 @@
 """How far off were the forecasts? From journals of runs that ended, or from simulated nights.
 
-python tests/bench/forecast.py [JOURNAL ...]        journals of finished bisections
-python tests/bench/forecast.py --nights N [--seed S]  simulated nights in four worlds
+python tests/bench/eta.py [JOURNAL ...]        journals of finished bisections
+python tests/bench/eta.py --nights N [--seed S]  simulated nights in four worlds
 
 Before each launch after the ends are known, the forecast of that moment is held against what the rest really took.
 A good forecast has half of the cases below its median and nine in ten below its 90 % bound.
@@ -15,7 +15,7 @@ import numpy as np
 
 from bisectperf import events as ev
 from bisectperf.journal import read
-from bisectperf.search.forecast import forecast
+from bisectperf.search.eta import eta
 from bisectperf.simulate import Night, World, truth
 from bisectperf.state import State, apply
 
@@ -34,7 +34,7 @@ def scored(events):
     for event in events if ends else ():
         if isinstance(event, ev.Decided):
             break
-        if isinstance(event, ev.LaunchPlanned) and (found := forecast(state)) is not None:
+        if isinstance(event, ev.LaunchPlanned) and (found := eta(state)) is not None:
             rows.append((found.median, found.high, ends[0] - found.since))
         state = apply(state, event)
     return rows

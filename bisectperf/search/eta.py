@@ -5,7 +5,7 @@ import numpy as np
 
 from bisectperf.search.view import View
 from bisectperf.state import State
-from bisectperf.stats.forecast import Known, Prices, seconds_left
+from bisectperf.stats.remaining import Known, Prices, seconds_left
 
 CONFIRMATIONS = 3
 """Launches that interleave parent and culprit after the search: each has mostly been launched once by then."""
@@ -15,7 +15,7 @@ WORTH = 1.2
 """By how much the noise of a launch counts more than its spread: levels and outliers are not known either."""
 
 
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+class Eta(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until a verdict in many nights played out, ascending; counted from `since`, seconds since the epoch."""
 
     since: float
@@ -36,7 +36,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         return float(np.mean(np.asarray(self.seconds) <= until - self.since))
 
 
-def forecast(state: State) -> Forecast | None:
+def eta(state: State) -> Eta | None:
     """Return when there will be a verdict on the line in hand; None before both ends are known, and for comparisons.
 
     What may come after it is not foreseen: the inside of a merge that is named, a second change beside the first.
@@ -67,4 +67,4 @@ def forecast(state: State) -> Forecast | None:
     )
     ends = 2 * costs.launch if found.none > CLEAR else 0.0
     flying = state.in_flight()
-    return Forecast(since=flying[0].planned if flying else state.last, seconds=tuple((runs + ends).tolist()))
+    return Eta(since=flying[0].planned if flying else state.last, seconds=tuple((runs + ends).tolist()))
