@@ -10,6 +10,7 @@ help:
 	@echo "make demo   a whole bisection on a small generated repository (under 4 minutes)"
 	@echo "make test   lint, types, import rules and tests"
 	@echo "make slow   calibration, campaigns and fuzzing (long)"
+	@echo "make chaos  a hundred short nights with random faults, from a seed"
 	@echo "make bench  speeds, as ratios within one run (HISTORY=\"REPOSITORY GOOD BAD\": steps on that history)"
 
 $(VENV)/.installed: pyproject.toml
@@ -45,6 +46,9 @@ test: lint
 slow: $(VENV)/.dev
 	@tests/needs.sh
 	$(BIN)/python -m pytest -q -m slow
+
+chaos: $(VENV)/.dev
+	$(BIN)/python tests/chaos/campaign.py --nights 100
 
 bench: $(VENV)/.dev
 	@tests/needs.sh

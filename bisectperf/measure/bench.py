@@ -233,7 +233,7 @@ class HostBench:
             raise LaunchFlaky("the launch did not end within its time limit", detail=self._tail(job))
         if status.rc != 0 or not text:
             raise LaunchFlaky(f"the launch script ended with status {status.rc}", detail=self._tail(job))
-        result: dict[str, Any] = json.loads(text)
+        result = _read_result(text, step)
         yield from _conditions(result, step, state)
         if result["outcome"] == "guard-failed":
             words = {"reason": result["detail"], "detail": result.get("tail", ""), "guard": result["guard"]}
@@ -248,6 +248,17 @@ def _unproved(step: Measure, state: State) -> bool:
     """Return whether the last launch of this tree failed its proof: then the checkout is made anew."""
     earlier = [x for x in state.launches.values() if x.tree == step.tree and x.id != step.launch]
     return bool(earlier) and earlier[-1].void_kind == "proof"
+
+
+def _read_result(text: bytes, step: Measure) -> dict[str, Any]:
+    """Return what the launch script wrote; raises `HostUnfit` for what it cannot have written: a damaged file."""
+    try:
+        result: dict[str, Any] = json.loads(text)
+        if result["outcome"] == "measured":
+            _measured(result, step)
+    except (ValueError, TypeError, KeyError) as error:  # msgspec's are ValueErrors
+        raise HostUnfit(f"{step.sha[:9]}: the result on the host is damaged ({type(error).__name__})") from None
+    return {"detail": "", "tail": "", "guard": "", **result}
 
 
 def _conditions(result: dict[str, Any], step: Measure, state: State) -> Iterator[ev.AnyEvent]:
