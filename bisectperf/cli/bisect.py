@@ -22,11 +22,11 @@ from bisectperf.cli.common import (
 )
 from bisectperf.cli.driven import driven
 from bisectperf.driver.begin import begin_bisection, mark, resume
-from bisectperf.driver.detach import told
+from bisectperf.driver.detach import controller, told
 from bisectperf.driver.home import journal_of
 from bisectperf.driver.limits import limits_of
 from bisectperf.driver.setup import home_of, open_setup
-from bisectperf.errors import ExitCode
+from bisectperf.errors import ExitCode, Locked
 from bisectperf.model import Limits
 from bisectperf.state import fold
 
@@ -153,8 +153,13 @@ def reset(repo: str | None, recipe: str | None, *, host_too: bool) -> int:
 
         click.echo(clear_host(home, recipe))
         return ExitCode.FOUND
-    with home.open(home.run()):  # never below the feet of whoever drives it
-        name = home.forget()
+    known = controller(home)
+    if known is not None:
+        raise Locked(
+            f"{known.run} is being driven by process {known.process.pid} of {known.who}",
+            hint="end it first: `bisectperf stop`",
+        )
+    name = home.forget()
     click.echo(
         f"the bisection {name} is ended; its journal stays: {Path(home.folder, 'runs', name, 'journal.jsonl')}"
     )

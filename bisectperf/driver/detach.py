@@ -1,5 +1,6 @@
 """A controller that runs by itself: started, found again, asked to end."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -83,5 +84,6 @@ def told(ready_fd: int | None) -> None:
     """Tell whoever started this controller that it works; from now on the terminal's end is no concern of ours."""
     if ready_fd is not None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        os.write(ready_fd, b"works\n")
+        with contextlib.suppress(BrokenPipeError):  # whoever started us did not wait
+            os.write(ready_fd, b"works\n")
         os.close(ready_fd)

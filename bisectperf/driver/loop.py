@@ -144,11 +144,9 @@ class Loop:
 
     def _unfit(self) -> bool:
         """Wait where the last launches were void for the host's sake; return whether there were too many of them."""
-        ended = [
-            x for x in self.state.launches.values() if x.status != "planned" and x.planned >= self.state.attended
-        ]
-        void = list(itertools.takewhile(lambda x: x.void_kind in ("unfit", "host"), reversed(ended)))
-        if not void or self.state.in_flight():
+        lately = [x for x in self.state.launches.values() if x.planned >= self.state.attended]
+        void = list(itertools.takewhile(lambda x: x.void_kind in ("unfit", "host"), reversed(lately)))
+        if not void:
             return False
         if len(void) >= UNFIT_LIMIT:
             reason = f"the last {len(void)} launches were void: {void[0].void}"

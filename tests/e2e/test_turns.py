@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+from pathlib import Path
 
 
 def test_one_repository(world, slower, follow):
@@ -14,6 +15,7 @@ def test_one_repository(world, slower, follow):
         assert second.returncode == 11
         assert re.search(rf"process {first.pid} of \S+@\S+ since 2\d\d\d-", second.stderr)
         assert "bisectperf stop" in second.stderr
+        assert world.run("reset").returncode == 11
         world.release()
         assert first.wait(120) == 0
 
@@ -40,6 +42,16 @@ def test_one_host(world, slower, tmp_path, follow):
     assert world.verdict(done)["sha"] == slower[7]
     done = world.run("run", "--repo", str(other), "--json")
     assert world.verdict(done)["sha"] == slower[7]
+
+
+def test_a_damaged_journal_can_be_put_aside(world, slower):
+    world.write_recipe()
+    world.start(slower[0], slower[-1], "--max-launches", "1")
+    journal = max(Path(world.history.folder, ".git", "bisectperf", "runs").iterdir()) / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"seq", b"sEq", 1))
+    assert "line 1 is damaged" in world.run("run").stderr
+    assert world.run("reset").returncode == 0
+    assert world.run("status").returncode == 10
 
 
 def test_after_a_reset_nothing_of_ours_is_on_the_host(world, slower):
