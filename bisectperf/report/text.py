@@ -112,7 +112,7 @@ def eta_text(found: Eta | None, state: State, now: float) -> str:
     text = f"verdict in about {duration(median)} (90 %: {duration(high)})"
     if state.limits.until is not None:
         left = duration(max(state.limits.until - now, 0.0))
-        text += f"; {left} allowed, {probability(found.chance(state.limits.until))} to have it by then"
+        text += f"; {left} left: {probability(found.chance(state.limits.until))}"
     return text
 
 

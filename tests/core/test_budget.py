@@ -1,9 +1,12 @@
 """A budget stops a night before what it cannot pay for, and says what is left."""
 
+import re
+
 import pytest
 
 from bisectperf import events as ev
 from bisectperf.model import Limits
+from bisectperf.report.text import status
 from bisectperf.search import Done, Stop, next_step
 from bisectperf.search.eta import eta
 from bisectperf.simulate import Night, World
@@ -46,6 +49,13 @@ def test_a_deadline_that_may_be_met_does_not(night):
 def test_no_launch_is_begun_that_would_end_too_late(night):
     limit(night, until=night.rig.now + 5)
     assert "no other launch" in next_step(night.state, night.rig.now).reason
+
+
+def test_the_status_says_when_it_will_be_known_and_whether_in_time(night):
+    limit(night, until=eta(night.state).since + 7200)
+    shown = status(night.state, night.rig.now, found=eta(night.state))
+    assert re.search(r"^verdict in about .+ \(90 %: .+\); 2 h 00 min left: [\d.]+ %$", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_launches_are_counted_over_all(night):
