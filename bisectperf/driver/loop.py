@@ -23,7 +23,7 @@ from bisectperf.errors import (
 from bisectperf.journal import Journal
 from bisectperf.masking import Masking
 from bisectperf.model import FirstBad, HostName, LaunchId, Line, Sha
-from bisectperf.search import Done, Measure, Stop, Wait, next_step, untestable_now
+from bisectperf.search import Done, Measure, Stop, Wait, findings, next_step, untestable_now
 from bisectperf.search.budget import stop as out_of_budget
 from bisectperf.state import State, apply, fold
 
@@ -130,6 +130,8 @@ class Loop:
             raise Interrupted
         for tree, sha, reason in untestable_now(self.state):
             self.append(ev.FoundUntestable(at=self.clock(), sha=sha, tree=tree, reason=reason))
+        for text in findings(self.state):
+            self.append(ev.Noted(at=self.clock(), kind="finding", text=text))
         step = next_step(self.state, self.clock())
         if isinstance(step, Done):
             self.append(ev.Decided(at=self.clock(), verdict=step.verdict))

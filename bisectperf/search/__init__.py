@@ -2,6 +2,7 @@
 
 from bisectperf.search import compare
 from bisectperf.search.budget import within
+from bisectperf.search.checks import findings
 from bisectperf.search.ends import stretch
 from bisectperf.search.several import several
 from bisectperf.search.steps import Done, Measure, Step, Stop, Wait, again
@@ -9,7 +10,7 @@ from bisectperf.search.untestable import untestable_now
 from bisectperf.search.view import View
 from bisectperf.state import State
 
-__all__ = ["Done", "Measure", "Step", "Stop", "View", "Wait", "next_step", "untestable_now"]
+__all__ = ["Done", "Measure", "Step", "Stop", "View", "Wait", "findings", "next_step", "untestable_now"]
 
 
 def next_step(state: State, now: float) -> Step:

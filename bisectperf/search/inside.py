@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from bisectperf.events import Why
 from bisectperf.model import AnyVerdict, Effect, FirstBad, FirstBadAmong
@@ -196,7 +197,9 @@ def _next_confirmation(view: View, before: int, after: int, sides: list[int], le
 def _effect(view: View, k: int) -> Effect:
     """Return the effect given that k is the first bad position, with its 95 % credible interval."""
     mean, sd = view.posterior.effect_given(k)
-    return Effect(value=mean, low=mean - 1.96 * sd, high=mean + 1.96 * sd)
+    # As wide as Student's t: the spread was learned from these launches.
+    half = sd * float(stats.t.ppf(0.975, max(view.within[1], 2)))
+    return Effect(value=mean, low=mean - half, high=mean + half)
 
 
 def _among(

@@ -54,3 +54,21 @@ def trend(repetitions: Sequence[Sequence[float]], first: int = 3) -> tuple[float
     if len(gaps) < 2:
         return (gaps[0] if gaps else 0.0, math.inf)
     return float(np.mean(gaps)), float(np.std(gaps, ddof=1)) / math.sqrt(len(gaps))
+
+
+def split(values: Sequence[float]) -> tuple[float, float]:
+    """Return how much of the variance two levels explain, and how far apart they are (0, 0 for less than four).
+
+    The best cut of the sorted values that leaves two or more on either side; one level alone reaches about 0.64
+    (normal) to 0.75 (uniform).
+    """
+    x = np.sort(np.asarray(values, dtype=float))
+    whole = float(((x - x.mean()) ** 2).sum())
+    if x.size < 4 or whole <= 0:
+        return 0.0, 0.0
+    cuts = [
+        (float(((x[:k] - x[:k].mean()) ** 2).sum() + ((x[k:] - x[k:].mean()) ** 2).sum()), k)
+        for k in range(2, x.size - 1)
+    ]
+    rest, k = min(cuts)
+    return 1 - rest / whole, float(x[k:].mean() - x[:k].mean())
