@@ -47,6 +47,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     samples: Samples | None = None
     value: float | None = None
     started: float = 0.0
+    ended: float = 0.0
     seconds: dict[str, float] = msgspec.field(default_factory=dict)
     void: str = ""
     void_kind: str = ""
@@ -222,6 +223,7 @@ def _apply_to_launch(state: State, event: ev.AnyEvent) -> State:
                 samples=samples,
                 value=value_of(samples, state.asked.metric),
                 started=event.started,
+                ended=event.at,
                 seconds=event.seconds,
                 proofs=event.proofs,
                 origin=event.origin,

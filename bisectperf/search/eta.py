@@ -60,7 +60,7 @@ def eta(state: State) -> Eta | None:
     costs = view.costs
     runs = seconds_left(
         known,
-        Prices(costs.build, costs.switch, costs.launch),
+        Prices(costs.build, costs.switch, costs.launch + _beside(state)),
         confidence=state.asked.confidence,
         confirmation=max(CONFIRMATIONS - sum(x.why == "confirm" for x in state.measured()), 0),
         seed=state.asked.seed + len(state.launches),
@@ -68,3 +68,13 @@ def eta(state: State) -> Eta | None:
     ends = 2 * costs.launch if found.none > CLEAR else 0.0
     flying = state.in_flight()
     return Eta(since=flying[0].planned if flying else state.last, seconds=tuple((runs + ends).tolist()))
+
+
+def _beside(state: State) -> float:
+    """Return the seconds of a launch that no phase on the host accounts for: the way there, looking, deciding."""
+    seen = []
+    for launch in state.measured():
+        built = 0.0 if launch.build is None or launch.build.cached else launch.build.seconds
+        seen.append(launch.ended - launch.planned - built - sum(launch.seconds.values()))
+    # The median: a launch that was adopted after a night says nothing on the next one.
+    return max(float(np.median(seen)), 0.0) if seen else 0.0
