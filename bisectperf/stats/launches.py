@@ -15,6 +15,10 @@ SHARES = np.array([0.0, 0.15, 0.3, 0.6, 1.2, 3.0, 10.0])
 SHARE_PRIOR = np.array([0.6264, 0.1384, 0.1320, 0.0776, 0.0228, 0.0026, 0.0002])
 
 
+ODD = 5.0
+"""Median deviations beyond which a launch looks odd: 3.4 standard deviations of a normal."""
+
+
 @dataclass(frozen=True)
 class Launches:
     """What was measured: position on the line, value (log, larger is slower), time in hours, build, per launch."""
@@ -53,7 +57,9 @@ def by_build(launches: Launches) -> list[BuildStatistics]:
         order = np.argsort(-np.abs(y - np.median(y)), kind="stable")
         if y.size == 2:  # either may be the odd one; slow excess is the likelier story
             order = np.argsort(-y, kind="stable")
-        drops = range(max(min(3, max(1, y.size // 2)), y.size // 4) + 1)
+        far = np.abs(y - np.median(y))
+        odd = int((far > ODD * np.median(far)).sum())  # many launches may hold more odd ones than three
+        drops = range(max(min(3, max(1, y.size // 2)), min(odd, y.size // 4)) + 1)
         kept = [y[np.sort(order[d:])] for d in drops]
         out = np.full((len(kept), len(kept) - 1), np.nan)
         for d in drops:

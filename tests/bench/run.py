@@ -60,7 +60,7 @@ def deciding():
 
 def scripted(n, m):
     rng = np.random.default_rng(1)
-    places = np.unique(np.concatenate([[0, n - 1], rng.integers(0, n, 12)]))
+    places = np.array([0, n - 1, *np.unique(rng.integers(1, n - 1, 10))])  # both ends first
     at = places[np.arange(m) % places.size]
     y = 0.05 * (at >= n // 3) + rng.normal(0, 0.01, m)
     return Launches(at=at, y=y, hours=np.arange(m) / 20, build=at)
