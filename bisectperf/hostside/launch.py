@@ -173,6 +173,8 @@ class Launch(object):
         """Return the environment of server and benchmark: the proved checkout first on the import path."""
         env = dict(os.environ)
         env["PYTHONPYCACHEPREFIX"] = self.about["pycache"]
+        # It goes into a folder of ours; compiling all sources anew at each launch costs a large server half a minute.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         if self.about["import_root"] and recorded:
             here = os.path.dirname(os.path.abspath(__file__))
             os.makedirs("origins", exist_ok=True)

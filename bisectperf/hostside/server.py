@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ STRAY = 2.0  # seconds between SIGTERM and SIGKILL for what outlives the server 
 GPU_SETTLES = 60.0  # seconds: a driver frees memory some time after its process ended
 GPU_SLACK = 256  # MiB by which the memory in use may differ from before
 PORT_SETTLES = 5.0  # seconds
+PORTS = range(20000, 32000)
 
 
 class Server(subprocess.Popen):
@@ -82,10 +84,15 @@ def memory_is_free(before):
 
 
 def free_port():
-    """Return a port of the loopback interface that was free a moment ago."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Return a port of the loopback interface that was free a moment ago.
+
+    Servers take further ports for their parts at an offset from the one that they were given (SGLang: 10000 above), so
+    it comes from where such sums are ports too, and below where Linux takes ports for outgoing connections.
+    """
+    for port in random.SystemRandom().sample(PORTS, 100):
+        if port_is_free(port):
+            return port
+    raise Failed("leftover", "no free port was found between %d and %d" % (PORTS[0], PORTS[-1]))
 
 
 def port_is_free(port):

@@ -150,10 +150,11 @@ def launch_spec(  # one table, read top to bottom against docs/proof.md
         "snapshot": {"digests": list(recipe.configuration), "secrets": list(recipe.env_from)},
         "limits": {"log_bytes": _LOG_BYTES},
     }
-    if recipe.environment.policy != "none" or recipe.environment.packages:
+    packages = [name for name in (fill(word, known) for word in recipe.environment.packages) if name]
+    if recipe.environment.policy != "none" or packages:
         spec["environment"] |= {
             "import_root": f"{places.worktree}/{recipe.environment.import_root}".rstrip("/.") or "/",
-            "packages": list(recipe.environment.packages),
+            "packages": packages,
         }
     return spec
 

@@ -60,10 +60,11 @@ def _one_of(recipe: Recipe) -> Iterator[tuple[str, list[bool]]]:
 
 
 def _strings(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    e = recipe.environment
     for number, argv in enumerate(recipe.build.commands):
         yield from ((f"build.commands[{number}]", word) for word in argv)
     yield from (("build.env", v) for v in recipe.build.env.values())
-    yield from (("environment", v) for v in (recipe.environment.python, *recipe.environment.requirements))
+    yield from (("environment", v) for v in (e.python, *e.requirements, *e.packages))
     yield "bench.cwd", recipe.bench.cwd
     parts = [("bench", recipe.bench.argv, recipe.bench.env, recipe.bench.rules)]
     if recipe.launch:

@@ -272,6 +272,19 @@ def test_no_bytecode_of_another_commit_is_run(site, upstream):
     assert list(site.root.glob("pycache/**/core.*.pyc"))
 
 
+def test_bytecode_is_kept_where_the_environment_forbids_it(site):
+    """As container images do; a large server then compiles its sources anew at each launch, half a minute."""
+    result = site.launch(inside=("env", "PYTHONDONTWRITEBYTECODE=1"))
+    assert result["outcome"] == "measured"
+    assert list(site.root.glob("pycache/**/core.*.pyc"))
+    assert not list(site.worktree.glob("**/__pycache__"))
+
+
+def test_there_is_room_above_the_port(site):
+    """SGLang takes another port 10000 above its own, and does not start where that is none."""
+    assert site.launch()["port"] + 10000 < 65536
+
+
 def test_under_the_interpreter_of_the_tests_too(site):
     assert site.launch(python=sys.executable)["outcome"] == "measured"
 
