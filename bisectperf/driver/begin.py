@@ -10,7 +10,8 @@ from bisectperf import events as ev
 from bisectperf.driver.home import Home, asked_of, journal_of
 from bisectperf.driver.setup import Setup, Teller, open_setup, stack_of
 from bisectperf.errors import UserError
-from bisectperf.model import HostName, Line, Plan, Sha
+from bisectperf.hosts import host_name
+from bisectperf.model import Line, Plan, Sha
 from bisectperf.patches import PatchMap, Stack, draw_line, range_map
 from bisectperf.repo import Store
 from bisectperf.state import fold
@@ -154,7 +155,7 @@ def _plan(
         warmup=recipe.warmup,
         seed=seed,
         confidence=confidence,
-        hosts=(HostName(recipe.host.ssh or "local"),),
+        hosts=(host_name(recipe.host),),
         max_launches=max_launches,
         build_seconds=60.0 if recipe.build.commands else 0.0,
     )

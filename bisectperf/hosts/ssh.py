@@ -8,7 +8,6 @@ so nothing here has another time limit of its own.
 
 import base64
 import contextlib
-import hashlib
 import logging
 import os
 import shlex
@@ -20,7 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import fabric
 import paramiko
 
-from bisectperf.errors import BisectperfError, HostUnavailable, HostUnfit, UserError
+from bisectperf.errors import BisectperfError, HostUnavailable, UserError
+from bisectperf.hosts import shellfiles
 from bisectperf.hosts.base import Result
 from bisectperf.hosts.channel import LOSSES, SourceFailedError, run
 from bisectperf.hosts.sshconfig import known_keys, read_settings, ssh_command
@@ -33,17 +33,6 @@ _CONNECT_SECONDS = 15.0
 _CHANNEL_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 5
 _DEAD_MILLISECONDS = 15_000
-_FILE_SECONDS = 600.0
-_CUT_OFF, _ABSENT = 43, 44
-
-# The digest is compared before the rename, so that an upload that was cut off never replaces a file.
-_PUT = """
-set -e; umask 077; t="$1.part.$$"; trap 'rm -f "$t"' EXIT
-cat > "$t"
-got=$(sha256sum < "$t"); [ "${got%% *}" = "$2" ] || exit 43
-chmod "$3" "$t"; sync "$t"; mv -f "$t" "$1"; sync "${1%/*}/"
-"""
-_GET = '[ -e "$1" ] || exit 44; exec cat "$1"'
 
 
 class SshHost:
@@ -84,23 +73,11 @@ class SshHost:
 
     def put(self, path: str, data: bytes | Iterable[bytes], *, mode: int = 0o600) -> None:
         """Write a file whole or not at all, checked by its digest and durable."""
-        content = data if isinstance(data, bytes) else b"".join(data)
-        digest = hashlib.sha256(content).hexdigest()
-        argv = ["sh", "-c", _PUT, "sh", path, digest, f"{mode:o}"]
-        done = self.raw(argv, stdin=content, deadline=_FILE_SECONDS)
-        if done.rc == _CUT_OFF:
-            raise HostUnavailable(f"{self.name}: the upload of {path} was cut off")
-        if done.rc != 0:
-            raise HostUnfit(f"{self.name}: {path} cannot be written: {_last(done.err)}")
+        shellfiles.put(self, path, data, mode)
 
     def get(self, path: str) -> bytes:
         """Return a file's bytes; raises `FileNotFoundError` when there is none."""
-        done = self.raw(["sh", "-c", _GET, "sh", path], deadline=_FILE_SECONDS)
-        if done.rc == _ABSENT:
-            raise FileNotFoundError(path)
-        if done.rc != 0:
-            raise HostUnfit(f"{self.name}: {path} cannot be read: {_last(done.err)}")
-        return done.out
+        return shellfiles.get(self, path)
 
     def close(self) -> None:
         """Let the connection go."""
@@ -260,11 +237,6 @@ def _agent(path: str) -> Iterator[None]:
         os.environ.pop("SSH_AUTH_SOCK")
         if before is not None:
             os.environ["SSH_AUTH_SOCK"] = before
-
-
-def _last(err: bytes) -> str:
-    lines = err.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason given"
 
 
 def _words(error: BaseException) -> str:

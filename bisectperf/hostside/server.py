@@ -86,8 +86,8 @@ def memory_is_free(before):
 def free_port():
     """Return a port of the loopback interface that was free a moment ago.
 
-    Servers take further ports for their parts at an offset from the one that they were given (SGLang: 10000 above), so
-    it comes from where such sums are ports too, and below where Linux takes ports for outgoing connections.
+    Servers take further ports at an offset from the one that they were given (SGLang: 10000 above), so it comes from
+    where such sums are ports too, and below where Linux takes ports for outgoing connections.
     """
     for port in random.SystemRandom().sample(PORTS, 100):
         if port_is_free(port):

@@ -151,7 +151,7 @@ class HostBench:
             build=f"{root}/builds/{short}",
             recipe=self._recipe_folder,
             mirror=self.site.mirror,
-            pycache=f"{root}/pycache",
+            pycache=f"{root}/pycache/{short}",
         )
 
     def _checkout(self, places: Places, commit: Sha, *, repair: bool) -> None:

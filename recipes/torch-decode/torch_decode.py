@@ -61,8 +61,8 @@ def norm(x):
 
 
 def build(batch, context, device, seed):
-    """Return a model of about a billion parameters (on a CPU: a small one)."""
-    width, depth, heads, vocabulary = (2048, 16, 16, 32000) if device == "cuda" else (128, 2, 4, 1000)
+    """Return a model of 2.5 billion parameters, bound by memory bandwidth (on a CPU: a small one)."""
+    width, depth, heads, vocabulary = (4096, 12, 32, 32000) if device == "cuda" else (128, 2, 4, 1000)
     weights = Weights(device, seed)
     embed, head = weights.matrix(vocabulary, width), weights.matrix(vocabulary, width)
     blocks = [Block(weights, width, (batch, heads, context, width // heads)) for _ in range(depth)]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from bisectperf.errors import HostUnavailable, Locked, UserError
+from bisectperf.hosts.container import ContainerHost
 from bisectperf.identity import here
 from bisectperf.launchers.base import Job
 from bisectperf.launchers.hostlock import HostLock
@@ -91,7 +92,9 @@ def test_of_many_at_once_one_has_it(lock):
 
 
 @pytest.mark.parametrize("stale", [{"until": 0.0}, {"boot": "another"}, {"process": NOBODY}])
-def test_a_stale_lock_is_free(lock, edit, stale):
+def test_a_stale_lock_is_free(lock, edit, stale, host):
+    if "process" in stale and isinstance(host, ContainerHost):
+        pytest.skip("inside, the pids of the holder say nothing: its lease does")
     with lock("one"):
         edit(**stale)
         with lock("two"):
