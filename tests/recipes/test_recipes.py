@@ -26,6 +26,11 @@ def test_these_ship():
     assert set(NAMES) == expected
 
 
+def test_what_was_run_for_the_docs_still_loads():
+    found = sorted((shipped().parent / "docs/evidence").glob("*/recipe.toml"))
+    assert [load(path).recipe.name for path in found] == ["sglang-decode"]
+
+
 def test_each_says_what_it_is_and_what_to_edit(recipe):
     readme = (recipe.folder / "README.md").read_text()
     assert recipe.recipe.name == recipe.folder.name
