@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from bisectperf import events as ev
-from bisectperf.errors import CommitUntestable, HostMoved, HostUnavailable, HostUnfit, LaunchFlaky, ProofFailed
+from bisectperf.errors import CommitUntestable, HostUnavailable, HostUnfit, LaunchFlaky
 from bisectperf.gate import gate_spec
 from bisectperf.launchers.base import Job, JobStatus
+from bisectperf.measure.outcome import failure, measured
 from bisectperf.measure.site import BARE, Site
 from bisectperf.measure.spec import Ancestry, Places, build_commands, build_key, launch_spec, values
-from bisectperf.model import Build, BuildKey, HostFacts, LaunchId, OriginProof, Samples, Sha, TreeId, TreeProof
+from bisectperf.model import Build, BuildKey, LaunchId, Sha, TreeId
 from bisectperf.recipe.load import Loaded
 from bisectperf.search import Measure
 from bisectperf.state import State
@@ -239,9 +240,9 @@ class HostBench:
             words = {"reason": result["detail"], "detail": result.get("tail", ""), "guard": result["guard"]}
             yield ev.Voided(at=time.time(), launch=step.launch, kind="guard", **words)
         elif result["outcome"] != "measured":
-            raise _failure(result, step)
+            raise failure(result, step)
         else:
-            yield _measured(result, step)
+            yield measured(result, step)
 
 
 def _unproved(step: Measure, state: State) -> bool:
@@ -255,7 +256,7 @@ def _read_result(text: bytes, step: Measure) -> dict[str, Any]:
     try:
         result: dict[str, Any] = json.loads(text)
         if result["outcome"] == "measured":
-            _measured(result, step)
+            measured(result, step)
     except (ValueError, TypeError, KeyError) as error:  # msgspec's are ValueErrors
         raise HostUnfit(f"{step.sha[:9]}: the result on the host is damaged ({type(error).__name__})") from None
     return {"detail": "", "tail": "", "guard": "", **result}
@@ -270,34 +271,6 @@ def _conditions(result: dict[str, Any], step: Measure, state: State) -> Iterator
     if snapshot:
         facts = {} if snapshot["id"] in state.snapshots else snapshot["facts"]
         yield ev.Snapshotted(at=time.time(), launch=step.launch, id=snapshot["id"], facts=facts)
-
-
-def _measured(result: dict[str, Any], step: Measure) -> ev.Measured:
-    return ev.Measured(
-        at=time.time(),
-        launch=step.launch,
-        samples=msgspec.convert(result["samples"], Samples),
-        proofs=msgspec.convert(result["proofs"], tuple[TreeProof, ...]),
-        origin=msgspec.convert(result["origin"], OriginProof | None),
-        facts=msgspec.convert(result["facts"], tuple[HostFacts, ...]),
-        seconds=result["seconds"],
-        started=result["bench_middle"],
-    )
-
-
-def _failure(result: dict[str, Any], step: Measure) -> Exception:
-    """Return the error of a launch that gave no sample, by its disposition."""
-    outcome, detail, tail = result["outcome"], result["detail"], result.get("tail", "")
-    said = f"{step.sha[:9]}: {detail}"
-    if outcome in ("proof-failed", "origin-failed"):
-        hint = "an import from elsewhere: see [environment] in the recipe" if outcome == "origin-failed" else ""
-        return ProofFailed(said, detail=tail, hint=hint or "something else writes into our folder on the host")
-    if outcome == "moved":
-        hint = "put it back, then `bisectperf run`; or `bisectperf reset` and start again on the host as it is now"
-        return HostMoved(detail, hint=hint)
-    if outcome in ("leftover", "disk-full", "unfit"):
-        return HostUnfit(said, detail=tail)
-    return LaunchFlaky(said, detail=tail)
 
 
 def _limit(loaded: Loaded) -> float:
