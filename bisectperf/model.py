@@ -56,6 +56,14 @@ class Line(Noun, frozen=True, kw_only=True):
     inside: Sha | None = None
 
 
+class Baseline(Noun, frozen=True, kw_only=True):
+    """What the good end once gave: log values of its launches (larger is slower), and the host's snapshot then."""
+
+    name: str
+    values: tuple[float, ...]
+    snapshot: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class Plan(Noun, frozen=True, kw_only=True):
     """What was asked for, fixed when the bisection starts."""
 
@@ -73,6 +81,8 @@ class Plan(Noun, frozen=True, kw_only=True):
     max_launches: int = 1000
     build_seconds: float = 60.0
     launch_seconds: float = 60.0
+    baseline: Baseline | None = None
+    search_anyway: bool = False
 
 
 class Limits(Noun, frozen=True, kw_only=True):

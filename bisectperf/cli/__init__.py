@@ -28,6 +28,9 @@ COMMANDS = {
     "patches": ("patches", "Where in a range the patches apply; capture uncommitted changes."),
     "plan": ("plan", "What a night will cost and find, before it is spent."),
     "doctor": ("doctor", "Check host, repository, recipe and patches before a night."),
+    "snapshot": ("environment", "Record what the host is."),
+    "diff": ("environment", "What differs between two snapshots, likeliest cause first."),
+    "baseline": ("environment", "Keep what the good end gives today, to hold later runs against it."),
     "recipe": ("recipe", "Show, check, or describe recipes."),
 }
 

@@ -38,6 +38,9 @@ from bisectperf.state import fold
 @click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.99, show_default=True)
 @with_limits
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and whatever else is drawn.")
+@click.option("--was", type=click.FloatRange(min=0, min_open=True), help="What GOOD once gave, in the metric's unit.")
+@click.option("--against", metavar="NAME", help="A saved baseline that GOOD is held against first.")
+@click.option("--search-anyway", is_flag=True, help="Search the commits even where GOOD is slower than it was.")
 @DETACH
 @JSON
 @PLAIN
@@ -53,6 +56,9 @@ def start(
     budget: str | None,
     max_launches: int | None,
     seed: int,
+    was: float | None,
+    against: str | None,
+    search_anyway: bool,
     detach: bool,
     as_json: bool,
     plain: bool,
@@ -67,7 +73,17 @@ def start(
     with watching(plain=plain or as_json) as watcher:
         limits = limits_of(time.time(), until=until, budget=budget, launches=max_launches)
         setup = open_setup(recipe, settings_of(settings), repo, watcher)
-        folder = begin_bisection(setup, good, bad, confidence=confidence, seed=seed, teller=watcher)
+        folder = begin_bisection(
+            setup,
+            good,
+            bad,
+            confidence=confidence,
+            seed=seed,
+            teller=watcher,
+            was=was,
+            against_name=against,
+            search_anyway=search_anyway,
+        )
         if not detach:
             state = driven(setup, folder, watcher, limits)
     if detach:

@@ -5,20 +5,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from bisectperf import __version__
 from bisectperf import events as ev
+from bisectperf.driver.baseline import against, remembered
 from bisectperf.driver.home import Home, asked_of, journal_of
 from bisectperf.driver.setup import Setup, Teller, open_setup, stack_of
 from bisectperf.errors import UserError
 from bisectperf.hosts import host_name
-from bisectperf.model import Line, Plan, Sha
+from bisectperf.model import Baseline, Line, Plan, Sha
 from bisectperf.patches import PatchMap, Stack, draw_line, range_map
 from bisectperf.repo import Store
 from bisectperf.state import fold
 
 
 def begin_bisection(
-    setup: Setup, good_word: str, bad_word: str, *, confidence: float, seed: int, teller: Teller
+    setup: Setup,
+    good_word: str,
+    bad_word: str,
+    *,
+    confidence: float,
+    seed: int,
+    teller: Teller,
+    was: float | None = None,
+    against_name: str | None = None,
+    search_anyway: bool = False,
 ) -> Path:
     """Resolve the ends, map the patches, write the first facts; return the run's folder.
 
@@ -42,7 +54,11 @@ def begin_bisection(
     teller.say(
         f"{len(line.positions) - 1} candidates with code of their own, {len(line.positions) - testable} untestable"
     )
-    plan = _plan(setup, "bisect", good, bad, confidence=confidence, seed=seed)
+    plan = replace(
+        _plan(setup, "bisect", good, bad, confidence=confidence, seed=seed),
+        baseline=_baseline(setup, line, was, against_name),
+        search_anyway=search_anyway,
+    )
     return _write_first(setup, plan, line, f"{good[:8]}..{bad[:8]}", head=True)
 
 
@@ -159,6 +175,14 @@ def _plan(
         max_launches=max_launches,
         build_seconds=60.0 if recipe.build.commands else 0.0,
     )
+
+
+def _baseline(setup: Setup, line: Line, was: float | None, name: str | None) -> Baseline | None:
+    if was is not None and name is not None:
+        raise UserError("--was and --against both say what the good end once gave", hint="give one of them")
+    if was is not None:
+        return remembered(setup.loaded.recipe.metric, was)
+    return against(setup.home, name, line.positions[0].tree, setup.loaded.digest) if name else None
 
 
 def _write_first(setup: Setup, plan: Plan, line: Line, label: str, *, head: bool) -> Path:

@@ -1,6 +1,7 @@
 """The one question that the driver asks: next_step(State, now) -> Step."""
 
 from bisectperf.search import compare
+from bisectperf.search.before import slower_than_it_was
 from bisectperf.search.budget import within
 from bisectperf.search.checks import findings
 from bisectperf.search.ends import stretch
@@ -26,5 +27,8 @@ def next_step(state: State, now: float) -> Step:
 
 
 def _bisect(state: State) -> Step:
+    first = slower_than_it_was(View(state))
+    if first is not None:
+        return first
     found = stretch(View(state))
     return several(state, found) if isinstance(found, Done) else found
