@@ -115,7 +115,5 @@ def save_(label: str, *, repo: str | None, name: str | None) -> int:
     Example: bisectperf baseline save good-days
     """
     made = save(home_of(repo), label, name)
-    click.echo(
-        f"baseline {label}: {len(made.values)} launches; `bisectperf start --against {label}` holds against it"
-    )
+    click.echo(f"baseline {label}: {len(made.values)} launches kept, for `bisectperf start --against {label}`")
     return ExitCode.FOUND
