@@ -1,6 +1,7 @@
 """What every launcher must do, on every host."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from bisectperf.errors import HostUnfit, UserError
 from bisectperf.launchers.base import Job
 from bisectperf.launchers.detached import Detached
+
+OURS = os.getpid()
+"""Part of each sleep that is looked for by its words: other workers run the same tests at the same time."""
 
 HOSTILE = "a'; touch x; \"$(id)"
 
@@ -63,24 +67,24 @@ def test_waiting_gives_up_after_its_seconds_and_leaves_the_job(launcher):
 
 
 def test_the_time_limit_is_kept_on_the_host(launcher, host):
-    launcher.start(sh("limit", "trap '' TERM; sleep 61", timeout=0.5, grace=0.3))
+    launcher.start(sh("limit", f"trap '' TERM; sleep 61.{OURS}", timeout=0.5, grace=0.3))
     end = launcher.wait("limit", 30)
     assert (end.state, end.reason) == ("exited", "timeout")
-    assert alive(host, "sleep 61") == []
+    assert alive(host, f"sleep 61.{OURS}") == []
 
 
 def test_children_that_hide_do_not_survive(launcher, host):
-    hide = "(setsid env -i sh -c 'trap \"\" TERM; sleep 62; sleep 63' &) ; exit 0"
+    hide = f"(setsid env -i sh -c 'trap \"\" TERM; sleep 62.{OURS}; sleep 63' &) ; exit 0"
     launcher.start(sh("hide", hide, grace=0.3))
     assert launcher.wait("hide", 30).rc == 0
-    assert alive(host, "sleep 62") == []
+    assert alive(host, f"sleep 62.{OURS}") == []
 
 
 def test_kill_ends_what_ignores_it(launcher, host):
-    launcher.start(sh("stubborn", "trap '' TERM; while :; do sleep 64; done", grace=0.3))
+    launcher.start(sh("stubborn", f"trap '' TERM; while :; do sleep 64.{OURS}; done", grace=0.3))
     end = launcher.kill("stubborn")
     assert (end.state, end.reason) == ("exited", "killed")
-    assert alive(host, "sleep 64") == []
+    assert alive(host, f"sleep 64.{OURS}") == []
 
 
 def test_killing_a_job_leaves_one_of_the_same_id_elsewhere(launcher, host):
@@ -120,12 +124,12 @@ def test_ids_that_could_leave_the_folder_are_refused(launcher, bad):
 
 
 def test_a_killed_supervisor_is_lost_and_its_job_is_cleared(launcher, host):
-    launcher.start(sh("lost", "sleep 65"))
+    launcher.start(sh("lost", f"sleep 65.{OURS}"))
     pid = json.loads(launcher.read("lost", "supervisor.json"))["pid"]
     host.raw(["kill", "-KILL", str(pid)])
     assert launcher.wait("lost", 10).state == "lost"
     assert launcher.kill("lost").state == "lost"
-    assert alive(host, "sleep 65") == []
+    assert alive(host, f"sleep 65.{OURS}") == []
 
 
 def test_a_reboot_makes_a_job_lost(launcher, host):
