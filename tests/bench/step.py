@@ -32,6 +32,8 @@ work_dir = "{work}"
 [bench]
 argv = ["python3", "{{recipe}}/bench.py", "{{worktree}}", "{{seed}}"]
 regex = 'speed: ([0-9.]+)'
+[gate]
+cpu_busy = 1
 [metric]
 name = "speed"
 unit = "1/s"

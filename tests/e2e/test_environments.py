@@ -21,6 +21,8 @@ policy = "own"
 python = "{{python}}"
 packages = ["engine"]
 requirements = ["--no-index", "--find-links", "{{recipe}}", "-r", "{{worktree}}/pins.txt"]
+[gate]
+cpu_busy = 1
 [build]
 depends = ["pins.txt"]
 [bench]
